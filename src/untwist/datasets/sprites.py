@@ -6,12 +6,12 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, UInt8
+from jaxtyping import Array, Bool, Float, Int, UInt8, UInt64
 
 from untwist.datasets.dataset import Dataset
 from untwist.datasets.sprite_drawing import SHAPES, SIDE, SPAN, START, sprite_distance
 from untwist.factors import FactorSpace
-from untwist.types import InputError
+from untwist.types import InputError, Scalar
 
 VERSION = 1
 """Raised whenever a pixel of any set changes."""
@@ -36,7 +36,7 @@ def sprites(
     to the right and down). dSprites' constant first factor, color, is left out, as metrics do.
     By default 737,280 images of 64×64 pixels, each pixel 0 or 1: 6 scales, 40 orientations, 32×32
     positions, of which every two but the first and last orientation differ. Smaller images get 4,
-    20 and 16×16 by default (from 32 pixels), or 2, 9 and 8×8.
+    16 and 16×16 by default (from 32 pixels), or 2, 9 and 8×8.
 
     What dSprites leaves unsaid and is chosen here: the three shapes have the same area at the same
     scale (529 pixels at scale 1), lie inside the frame everywhere, turn counterclockwise, and at 64
@@ -50,7 +50,7 @@ def sprites(
         positions: How many positions along each side; one alone is the middle.
         bits: Keep one bit a pixel (377 MB for the full set) instead of one byte (3 GB).
     """
-    defaults = (6, 40, 32) if size >= 64 else (4, 20, 16) if size >= 32 else (2, 9, 8)
+    defaults = (6, 40, 32) if size >= 64 else (4, 16, 16) if size >= 32 else (2, 9, 8)
     scales, orientations, positions = (
         default if given is None else given
         for given, default in zip((scales, orientations, positions), defaults, strict=True)
@@ -63,7 +63,7 @@ def sprites(
     _check_distinct(packed.reshape(*sizes, -1), size)
     shape = (size, size, 1)
     data = packed if bits else np.unpackbits(packed, axis=-1).reshape(-1, *shape)
-    factors = space.factors(np.arange(space.grid_size, dtype=np.int32))
+    factors = np.asarray(space.factors(np.arange(space.grid_size, dtype=np.int32)))
     provenance = {"source": "procedural twin of dSprites", "twin": True, "version": VERSION}
     return Dataset("sprites", data, factors, space, "bernoulli", provenance, shape, 1, bits)
 
@@ -80,7 +80,9 @@ def sprite_values(
     return np.stack(columns, -1)
 
 
-def _grid_values(count: int, first: float, last: float, alone: float) -> Float[np.ndarray, "n"]:
+def _grid_values(
+    count: int, first: float, last: float, alone: float
+) -> Float[np.ndarray, " value"]:
     """The values of a factor: evenly spaced with both ends, or the one that stands alone."""
     return np.linspace(first, last, count) if count > 1 else np.array([alone])
 
@@ -97,7 +99,7 @@ def _draw_grid(space: FactorSpace, size: int) -> UInt8[np.ndarray, "grid byte"]:
     packed = np.empty((*space.grid_sizes, size, size // 8), np.uint8)
     for shape in range(len(SHAPES)):
         for i, scale in enumerate(_grid_values(scales, 0.5, 1.0, 1.0)):
-            masks = np.asarray(_inside(shape, np.float32(SIDE * scale), angles, points))
+            masks = np.asarray(_inside(shape, jnp.float32(SIDE * scale), angles, points))
             for j, mask in enumerate(masks):
                 rows = np.packbits(mask[:, columns], axis=-1)
                 packed[shape, i, j] = rows[columns].transpose(2, 0, 1, 3)
@@ -106,7 +108,7 @@ def _draw_grid(space: FactorSpace, size: int) -> UInt8[np.ndarray, "grid byte"]:
 
 @functools.partial(jax.jit, static_argnames="shape")
 def _inside(
-    shape: int, size: np.float32, angles: Float[Array, " angle"], points: Float[Array, " point"]
+    shape: int, size: Scalar, angles: Float[Array, " angle"], points: Float[Array, " point"]
 ) -> Bool[Array, "angle point point"]:
     """Whether each point (row below, column right of the center) is inside, for each angle."""
     x, y = jnp.meshgrid(points, points, indexing="xy")
@@ -162,7 +164,7 @@ def _check_distinct(
 
 
 def _any_equal(
-    first: Int[np.ndarray, "..."] | np.ndarray, second: Int[np.ndarray, "..."] | np.ndarray
+    first: UInt64[np.ndarray, "step *rest word"], second: UInt64[np.ndarray, "step *rest word"]
 ) -> bool:
     """Whether any image equals its neighbor, one scale or orientation at a time."""
     return any((a == b).all(-1).any() for a, b in zip(first, second, strict=True))

@@ -63,7 +63,7 @@ def test_generators_give_the_data():
         (circles(samples=50, members=4), lambda w: generate_circles(w, members=4)),
     ]
     for dataset, generate in cases:
-        points = jax.vmap(generate)(jnp.asarray(dataset.factors))
+        points = jax.jit(jax.vmap(generate))(jnp.asarray(dataset.factors))
         np.testing.assert_allclose(points, dataset.data, atol=1e-5)
 
 
@@ -110,7 +110,7 @@ def test_square_turns_its_clusters_and_not_its_cloud(angle):
 
 
 def test_square_cloud_has_the_spread_of_its_ratio():
-    spread = np.cov(square(angle=0.0, samples=200_000).data.T)
+    spread = np.cov(square(angle=0.0, samples=100_000).data.T)
     # Variance of 8 and of 4 unit steps, plus that of the cluster.
     expected = [(8**2 - 1) / 12 + 0.75**2 / 12, (4**2 - 1) / 12 + 0.5**2 / 12]
     np.testing.assert_allclose(np.diag(spread), expected, rtol=0.01)

@@ -3,6 +3,7 @@
 from untwist.datasets.catalog import CATALOG, default_options, description, load, parse_options
 from untwist.datasets.circles import circles, generate_circles
 from untwist.datasets.dataset import Dataset, Likelihood, Provenance, blocks, decode_examples
+from untwist.datasets.export import export_dataset
 from untwist.datasets.linear import generate_linear, linear, linear_mixing
 from untwist.datasets.nonlinear import (
     NonlinearWeights,
@@ -26,6 +27,7 @@ __all__ = [
     "default_options",
     "description",
     "draw_sprite",
+    "export_dataset",
     "generate_circles",
     "generate_linear",
     "generate_nonlinear",

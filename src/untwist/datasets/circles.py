@@ -48,9 +48,10 @@ def circles(
         ("categorical", "categorical", "continuous"),
     )
     factors = sample_factors("circles", space, samples, seed=seed)
-    points = jax.vmap(
+    generate = jax.vmap(
         lambda one: generate_circles(one, clusters=clusters, members=members, radius=radius)
-    )(factors)
+    )
+    points = jax.jit(generate)(factors)
     provenance = {"source": "synthetic, allen2024", "twin": False, "version": 1}
     provenance |= {"seed": seed, "clusters": clusters, "members": members, "radius": radius}
     return Dataset("circles", np.asarray(points), factors, space, "gaussian", provenance, (2,))

@@ -44,7 +44,8 @@ def nonlinear(
     check_positive("nonlinear", ratio=ratio)
     factors = sample_factors("nonlinear", SPACE, samples, seed=seed)
     weights = nonlinear_weights(weights_seed)
-    points = jax.vmap(lambda one: generate_nonlinear(one, weights, ratio=ratio))(factors)
+    generate = jax.vmap(lambda one: generate_nonlinear(one, weights, ratio=ratio))
+    points = jax.jit(generate)(factors)
     provenance = {"source": "synthetic, rolinek2019", "twin": False, "version": 1}
     provenance |= {"seed": seed, "ratio": ratio, "weights_seed": weights_seed}
     data = np.asarray(points)

@@ -36,7 +36,7 @@ def sprites(
     to the right and down). dSprites' constant first factor, color, is left out, as metrics do.
     By default 737,280 images of 64×64 pixels, each pixel 0 or 1: 6 scales, 40 orientations, 32×32
     positions, of which every two but the first and last orientation differ. Smaller images get 4,
-    16 and 16×16 by default (from 32 pixels), or 2, 9 and 8×8.
+    17 and 16×16 by default (from 32 pixels), or 2, 9 and 8×8.
 
     What dSprites leaves unsaid and is chosen here: the three shapes have the same area at the same
     scale (529 pixels at scale 1), lie inside the frame everywhere, turn counterclockwise, and at 64
@@ -50,7 +50,7 @@ def sprites(
         positions: How many positions along each side; one alone is the middle.
         bits: Keep one bit a pixel (377 MB for the full set) instead of one byte (3 GB).
     """
-    defaults = (6, 40, 32) if size >= 64 else (4, 16, 16) if size >= 32 else (2, 9, 8)
+    defaults = (6, 40, 32) if size >= 64 else (4, 17, 16) if size >= 32 else (2, 9, 8)
     scales, orientations, positions = (
         default if given is None else given
         for given, default in zip((scales, orientations, positions), defaults, strict=True)

@@ -47,7 +47,8 @@ def square(
         ("ordinal", "ordinal", "continuous", "continuous"),
     )
     factors = sample_factors("square", space, samples, seed=seed)
-    points = jax.vmap(lambda one: generate_square(one, columns=columns, angle=angle))(factors)
+    generate = jax.vmap(lambda one: generate_square(one, columns=columns, angle=angle))
+    points = jax.jit(generate)(factors)
     provenance = {"source": "synthetic, zietlow2021", "twin": False, "version": 1}
     provenance |= {"seed": seed, "ratio": ratio, "angle": angle}
     return Dataset("square", np.asarray(points), factors, space, "squared_error", provenance, (2,))

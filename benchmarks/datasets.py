@@ -40,9 +40,8 @@ def main():
         first = time.perf_counter() - start
         seconds = best(functools.partial(sprites, **options))
         speed, size = len(dataset) / seconds, dataset.data.nbytes / 1e6
-        print(
-            f"| {name} | {len(dataset):,} | {first:.2f} | {seconds:.2f} | {speed:,.0f} | {size:.1f} |"
-        )
+        times = f"{first:.2f} | {seconds:.2f} | {speed:,.0f}"
+        print(f"| {name} | {len(dataset):,} | {times} | {size:.1f} |")
     dataset = sprites()
     rows = jnp.asarray(dataset.data[:: len(dataset) // 4096][:4096])
     decode = jax.jit(functools.partial(decode_examples, shape=(64, 64, 1), peak=1, bits=True))

@@ -58,9 +58,9 @@ def test_traverse_draws_the_factors(tmp_path, capsys):
     run("traverse", "sprites", tmp_path / "a.png", *TINY)
     run("traverse", "sprites", tmp_path / "b.png", "--at", *"20111", "--steps", 4, *TINY)
     assert "5 factors in" in capsys.readouterr().out
-    wide, narrow = (Image.open(tmp_path / name) for name in ("a.png", "b.png"))
-    assert wide.width > narrow.width
-    assert wide.height == narrow.height
+    nine, four = (np.asarray(Image.open(tmp_path / name)) for name in ("a.png", "b.png"))
+    assert nine.shape[1] > four.shape[1]
+    assert nine.shape[0] == four.shape[0]
 
 
 def test_export_writes_an_evenly_spread_part(tmp_path):

@@ -12,6 +12,10 @@ from untwist.datasets import draw_sprite, sprite_values, sprites
 from untwist.datasets.sprite_drawing import SHAPES, SIDE, SPAN, START
 from untwist.types import InputError
 
+draw = jax.jit(draw_sprite, static_argnames="size")
+derive = jax.jit(jax.jacfwd(draw_sprite, argnums=1), static_argnames="size")
+derive_backward = jax.jit(jax.jacrev(draw_sprite, argnums=1), static_argnames="size")
+
 SMALL = {"size": 32, "scales": 3, "orientations": 8, "positions": 8}
 
 
@@ -54,17 +58,15 @@ def random_poses(count, seed):
 
 @pytest.mark.parametrize("shape", range(3))
 def test_cut_image_is_the_shape_at_every_pixel_center(shape):
-    draw = jax.jit(lambda pose: draw_sprite(shape, pose)[..., 0])
     for pose in random_poses(20, seed=shape):
-        image = draw(pose)
+        image = draw(shape, pose)[..., 0]
         np.testing.assert_array_equal(image > 0.5, coverage_by_hand(shape, pose, 64, 1) > 0.5)
 
 
 @pytest.mark.parametrize("shape", range(3))
 def test_smooth_image_is_the_covered_area(shape):
-    draw = jax.jit(lambda pose: draw_sprite(shape, pose)[..., 0])
     for pose in random_poses(4, seed=10 + shape):
-        image, covered = draw(pose), coverage_by_hand(shape, pose, 64, 9)
+        image, covered = draw(shape, pose)[..., 0], coverage_by_hand(shape, pose, 64, 9)
         assert np.abs(image - covered).max() < 0.25  # a sigmoid has tails, a pixel has none
         assert np.sum(image) == pytest.approx((64 * SIDE * float(pose[0])) ** 2, rel=0.03)
 
@@ -91,8 +93,8 @@ def assert_equals_drawing(dataset, index):
     factors = dataset.factors[index]
     poses = jnp.asarray(sprite_values(factors, dataset.space), jnp.float32)
     size = dataset.shape[0]
-    draw = jax.jit(jax.vmap(lambda shape, pose: draw_sprite(shape, pose, size=size) > 0.5))
-    np.testing.assert_array_equal(draw(factors[:, 0], poses), dataset.examples(index) == 1)
+    cut = jax.jit(jax.vmap(lambda shape, pose: draw_sprite(shape, pose, size=size) > 0.5))
+    np.testing.assert_array_equal(cut(factors[:, 0], poses), dataset.examples(index) == 1)
 
 
 @pytest.mark.parametrize("options", [SMALL, {"size": 16}, {"size": 24, "positions": 5}])
@@ -173,13 +175,12 @@ def test_bytes_and_bits_are_the_same_images():
 
 @pytest.mark.parametrize("shape", range(3))
 def test_derivative_is_that_of_the_image(shape):
-    draw = jax.jit(lambda pose: draw_sprite(shape, pose, size=32))
-    derive = jax.jit(jax.jacfwd(draw))
     for pose in random_poses(3, seed=20 + shape):
-        jacobian = derive(pose)
+        jacobian = derive(shape, pose, size=32)
         for factor in range(4):
             step = jnp.zeros(4).at[factor].set(1e-3)
-            slope = (draw(pose + step) - draw(pose - step)) / 2e-3
+            higher, lower = (draw(shape, pose + sign * step, size=32) for sign in (1, -1))
+            slope = (higher - lower) / 2e-3
             close = np.isclose(jacobian[..., factor], slope, rtol=0.02, atol=0.02)
             assert close.mean() > 0.995  # the difference may straddle a corner of the outline
 
@@ -188,7 +189,7 @@ def test_derivative_is_that_of_the_image(shape):
 def test_derivative_is_finite_where_points_meet_centers_and_corners(shape):
     middle = (0.5 - START) / SPAN
     exact = jnp.array([0.5, 0.0, middle + 0.5 / 16 / SPAN, middle + 0.5 / 16 / SPAN])
-    jacobian = jax.jit(jax.jacrev(lambda pose: draw_sprite(shape, pose, size=16)))(exact)
+    jacobian = derive_backward(shape, exact, size=16)
     assert np.isfinite(jacobian).all()
     assert np.abs(jacobian).sum((0, 1, 2)).min() > 0 or SHAPES[shape] == "square"
 

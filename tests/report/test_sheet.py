@@ -74,7 +74,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_does_not_exist_is_one_sentence(tmp_path):
-    with pytest.raises(InputError, match="cannot write .* No such file or directory: choose"):
+    with pytest.raises(InputError, match="cannot write .* No such file or directory; choose"):
         contact_sheet(np.zeros((1, 8, 8, 1), np.float32), tmp_path / "none" / "a.png")
 
 

@@ -1,7 +1,6 @@
 """Sheets of samples: many images at once, images along factors, clouds of points."""
 
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from untwist.store import replacing
 from untwist.types import InputError
 
 TILE = 0.6
@@ -96,19 +96,10 @@ def scatter_sheet(
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Writes a figure as PNG beside its path and moves it there, so no half file is ever seen."""
+    """Writes a figure as PNG, the same figure to the same bytes; it replaces `path` in one step."""
     FigureCanvasAgg(figure)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(path) as scratch:
         figure.savefig(scratch, format="png", dpi=120, metadata={"Software": "untwist"})
-        os.replace(scratch, path)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror}: choose a path that can be written"
-        ) from error
-    finally:
-        if scratch.exists():
-            scratch.unlink()
 
 
 def _draw_grid(

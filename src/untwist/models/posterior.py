@@ -7,7 +7,6 @@ standard normal prior and `kl_per_latent`, all for one example and in nats.
 """
 
 import abc
-from typing import Self
 
 import equinox as eqx
 import jax
@@ -27,7 +26,7 @@ class AbstractPosterior(eqx.Module):
 
     @classmethod
     @abc.abstractmethod
-    def from_features(cls, features: Float[Array, " feature"], latents: int) -> Self:
+    def from_features(cls, features: Float[Array, " feature"], latents: int) -> "AbstractPosterior":
         """Returns the posterior that these encoder outputs stand for."""
 
     @property
@@ -74,7 +73,7 @@ class Deterministic(AbstractPosterior):
         return latents
 
     @classmethod
-    def from_features(cls, features: Float[Array, " feature"], latents: int) -> Self:
+    def from_features(cls, features: Float[Array, " feature"], latents: int) -> "Deterministic":
         """Returns the point itself."""
         return cls(features)
 
@@ -112,7 +111,7 @@ class DiagonalGaussian(AbstractPosterior):
         return 2 * latents
 
     @classmethod
-    def from_features(cls, features: Float[Array, " feature"], latents: int) -> Self:
+    def from_features(cls, features: Float[Array, " feature"], latents: int) -> "DiagonalGaussian":
         """Returns the Gaussian of the first half as means, the second as log variances."""
         return cls(features[:latents], features[latents:])
 
@@ -152,7 +151,7 @@ class FullGaussian(AbstractPosterior):
         return latents + latents * (latents + 1) // 2
 
     @classmethod
-    def from_features(cls, features: Float[Array, " feature"], latents: int) -> Self:
+    def from_features(cls, features: Float[Array, " feature"], latents: int) -> "FullGaussian":
         """Returns the Gaussian: means, then log L_jj, then the entries below the diagonal."""
         mean, log_diagonal, below = jnp.split(features, [latents, 2 * latents])
         cholesky = jnp.diag(jnp.exp(log_diagonal))

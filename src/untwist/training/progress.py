@@ -1,7 +1,6 @@
 """The progress of a training: a bar on a terminal, a line now and then in a log file."""
 
 import time
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -33,7 +32,7 @@ class Progress:
         )
         self._task = self._bar.add_task("", total=steps, speed="compiling")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         self._bar.start()
         return self
 

@@ -75,6 +75,7 @@ def test_export_writes_an_evenly_spread_part(tmp_path):
         (["describe", "sprits"], "did you mean 'sprites'"),
         (["describe", "sprites", "--set", "sise=3"], "did you mean 'size'"),
         (["sheet", "circles", "a.png", "--count", "0"], "but got count=0"),
+        (["sheet", "circles", "a.png", "--seed", "-1"], "but got seed=-1"),
         (["traverse", "circles", "a.png"], "not a grid of images, .* `untwist data sheet`"),
         (["traverse", "sprites", "a.png", *TINY, "--steps", "1"], "at least 2 steps"),
         (["traverse", "sprites", "a.png", *TINY, "--at", "1", "1"], "but got 2 values"),

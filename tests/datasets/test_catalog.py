@@ -1,6 +1,9 @@
 """Laws of every dataset in the catalog, and the options given as text."""
 
+import ast
 import inspect
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,6 +70,15 @@ def test_texts_get_the_type_of_their_option():
     assert [type(value) for value in options.values()] == [float, float, int]
     assert parse_options("sprites", ["bits=False"]) == {"bits": False}
     assert parse_options("sprites", []) == {}
+
+
+def test_the_example_of_the_documents_gives_what_it_says():
+    text = Path(__file__).parents[2].joinpath("docs/datasets.md").read_text()
+    *lines, last = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0].splitlines()
+    names = {}
+    exec("\n".join(lines), names)
+    expression, result = last.split("#")
+    assert eval(expression, names) == ast.literal_eval(result.strip())
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,8 @@ def test_circles_lie_on_their_circles():
         (square, {"ratio": -1.0}, "square: expected ratio above 0"),
         (circles, {"clusters": 0}, "circles: expected clusters above 0, but got 0"),
         (circles, {"radius": float("inf")}, "circles: expected radius above 0"),
+        (linear, {"seed": -1}, "linear: expected a seed from 0 to .* but got -1"),
+        (circles, {"seed": 2**32}, "circles: expected a seed from 0 to .* but got 4294967296"),
         (linear, {"samples": 0}, "linear: expected at least one sample, but got samples=0"),
     ],
 )

@@ -75,6 +75,8 @@ def sheet(
     count = (64 if dataset.is_image else 5000) if count is None else count
     if count < 1:
         raise InputError(f"expected at least one sample on a sheet, but got count={count}")
+    if seed < 0:
+        raise InputError(f"expected a seed of 0 or more, but got seed={seed}")
     random = np.random.default_rng(seed)
     index = np.sort(random.choice(len(dataset), min(count, len(dataset)), replace=False))
     examples = dataset.examples(index)

@@ -15,6 +15,8 @@ def sample_factors(
     """Returns independent rows of factors: continuous ones uniform on [0, 1), others on values."""
     if samples < 1:
         raise InputError(f"{name}: expected at least one sample, but got samples={samples}")
+    if not 0 <= seed < 2**32:
+        raise InputError(f"{name}: expected a seed from 0 to 2^32 - 1, but got {seed}")
     keys = jax.random.split(jax.random.key(seed), len(space))
     columns = [
         jax.random.uniform(key, (samples,))

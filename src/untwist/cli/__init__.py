@@ -1,11 +1,12 @@
 """The command line: parse, call, print. One module a command, loaded when it is called.
 
-A module of this room either is one command (its `main` is called with the parsed options) or holds
-several in `COMMANDS`. A command returns its exit code, None for 0. Mistakes of the user, which the
-rooms raise as `InputError`, become one sentence on standard error and exit code 2.
+A module of this room either is one command (its `main` is called with the words that follow) or
+holds several in `COMMANDS`. A command returns its exit code, None for 0. Mistakes of the user,
+which the rooms raise as `InputError`, become one sentence on standard error and exit code 2.
 """
 
 import importlib
+import importlib.metadata
 import sys
 from collections.abc import Sequence
 
@@ -42,14 +43,14 @@ def _call(name: str, words: list[str]) -> int | None:
     """Loads and runs one command."""
     if name not in DESCRIPTIONS:
         raise nearest("command", name, DESCRIPTIONS)
-    import tyro
-
     module = importlib.import_module(f"untwist.cli.{name}")
     if not hasattr(module, "COMMANDS"):
-        return tyro.cli(module.main, prog=f"untwist {name}", args=words)
+        return module.main(words)
     if words and not words[0].startswith("-") and words[0] not in module.COMMANDS:
         raise nearest(f"command of untwist {name}", words[0], module.COMMANDS)
-    return tyro.extras.subcommand_cli_from_dict(
+    from tyro.extras import subcommand_cli_from_dict
+
+    return subcommand_cli_from_dict(
         module.COMMANDS, prog=f"untwist {name}", description=module.__doc__, args=words
     )
 

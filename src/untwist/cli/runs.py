@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from untwist.cli.tables import active_latents, last_logs, print_members, print_table
-from untwist.store import Run, find_runs, open_run, query, read_table
-from untwist.store import toml
+from untwist.cli.tables import active_latents, format_cell, last_logs, print_members, print_table
+from untwist.store import Run, find_runs, open_run, query, read_table, toml
 from untwist.types import InputError
 
 ROOT = Path("runs")
@@ -81,19 +80,19 @@ def summarize_runs(runs: list[Run]) -> tuple[list[str], list[list[object]]]:
         for key in dict.fromkeys(keys):
             chosen = np.array([k == key for k in keys]) & (members["status"] != "diverged")
             label = ", ".join(f"{n}={v:g}" for n, v in zip(settings, key, strict=True))
-            rows.append([run.name, label, int(chosen.sum()), *_spread(logs, chosen)])
+            rows.append([run.name, label, int(chosen.sum()), *_spread(run, logs, chosen)])
     columns = ["run", "setting", "members", "reconstruction", "kl", "active latents"]
     return columns, rows
 
 
-def _spread(logs: dict[str, np.ndarray], chosen: np.ndarray) -> list[str]:
+def _spread(run: Run, logs: dict[str, np.ndarray], chosen: np.ndarray) -> list[str]:
     """Mean and standard deviation of the chosen members' reconstruction, KL and active latents."""
     if not chosen.any():
         return ["all diverged", "", ""]
-    cells = []
-    for values in (logs["reconstruction"], logs["kl"], active_latents(logs)):
-        spread = values[chosen].std(ddof=1) if chosen.sum() > 1 else 0.0
-        cells.append(f"{values[chosen].mean():.2f} ± {spread:.2f}")
+    cells, several = [], chosen.sum() > 1
+    for values in (logs["reconstruction"], logs["kl"], active_latents(run, logs)):
+        mean, spread = values[chosen].mean(), values[chosen].std(ddof=1) if several else np.nan
+        cells.append("-" if np.isnan(mean) else f"{mean:.2f} ± {format_cell(spread)}")
     return cells
 
 

@@ -35,7 +35,9 @@ def format_cell(cell: object) -> str:
         return ""
     if isinstance(cell, list | tuple | np.ndarray):
         return f"[{', '.join(map(format_cell, cell))}]"
-    return f"{cell:.4g}" if isinstance(cell, float | np.floating) else str(cell)
+    if isinstance(cell, float | np.floating):
+        return f"{cell:.4g}" if np.isfinite(cell) else "-"
+    return str(cell)
 
 
 def last_logs(history: Mapping[str, np.ndarray], members: int) -> dict[str, np.ndarray]:
@@ -50,9 +52,14 @@ def last_logs(history: Mapping[str, np.ndarray], members: int) -> dict[str, np.n
     return kept
 
 
-def active_latents(logs: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Returns how many latents of each member have a mean posterior variance below 0.8."""
-    return (logs["variance_per_latent"] < ACTIVE_VARIANCE).sum(axis=1)
+def active_latents(run: Run, logs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Returns how many latents of each member have a mean posterior variance below 0.8.
+
+    That says something of a diagonal posterior alone: under a full covariance a latent's own
+    variance may be large while the latents together say much, so the count is not a number there.
+    """
+    count = (logs["variance_per_latent"] < ACTIVE_VARIANCE).sum(axis=1).astype(float)
+    return count if run.config["spec"]["posterior"] != "full" else np.full_like(count, np.nan)
 
 
 def print_members(run: Run) -> None:
@@ -70,7 +77,7 @@ def print_members(run: Run) -> None:
     table = {**members, **{name: logs[name] for name in parts}}
     if "variance_per_latent" in logs:
         columns.append("active latents")
-        table["active latents"] = active_latents(logs)
+        table["active latents"] = active_latents(run, logs)
     columns = list(dict.fromkeys(columns))
     rows = [[table[name][i] for name in columns] for i in range(count)]
     print_table(columns, rows, title=f"{run.name}: {run.state}")

@@ -15,14 +15,17 @@ from untwist.training import Conduct, Spec, resume, train
 from untwist.types import InputError
 
 INTERRUPTED = 130
-Assignments = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")]
+Assignments = Annotated[tuple[str, ...], tyro.conf.arg(metavar="[NAME=VALUE ...]")]
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train a population: one member for each combination of hyperparameters and seed.
+    """Train a population of models, or resume one.
 
-    Example: untwist train --dataset sprites --set size=32 --beta 1 4 16 --seeds 5
+    Every combination of hyperparameters and seeds is one member, and all members train in one
+    compiled program. Ctrl-C stops at the next log and keeps a checkpoint; --resume goes on.
+
+    Example: untwist train --dataset sprites --set size=32 positions=8 --beta 1 4 16 --seeds 5
     """
 
     dataset: str = "sprites"
@@ -108,21 +111,16 @@ class Train:
         available = jax.devices()
         if not 1 <= self.devices <= len(available):
             raise InputError(
-                f"expected 1 to {len(available)} devices, the ones there are, but got {self.devices}"
+                f"expected from 1 to {len(available)} devices, which are there, "
+                f"but got {self.devices}"
             )
         memory = None if self.memory_gb is None else int(self.memory_gb * 2**30)
         return Conduct(not self.quiet, self.checkpoint_seconds, memory, available[: self.devices])
 
 
-def main(options: tyro.conf.OmitArgPrefixes[Train]) -> int:
-    """Train a population of models, or resume one.
-
-    Every combination of hyperparameters and seeds is one member, and all members train in one
-    compiled program. Ctrl-C stops at the next log and keeps a checkpoint; --resume goes on.
-
-    Args:
-        options: What to train and how.
-    """
+def main(words: list[str]) -> int:
+    """Parses the command line, trains and prints; returns the exit code."""
+    options = tyro.cli(Train, prog="untwist train", args=words)
     if options.resume is None:
         path = options.out or _free_path(Path("runs"), f"{options.dataset}-{options.objective}")
         population = train(options.spec(), path, conduct=options.conduct())

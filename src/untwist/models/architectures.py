@@ -62,6 +62,9 @@ ARCHITECTURES: dict[str, Architecture] = {
     "linear": Architecture(Layers(), Layers(), source="affine maps both ways"),
     "mlp": _WIDE,
     "convolutional": _CONVOLUTIONAL,
+    "small": Architecture(
+        Layers(dense=(128, 128)), Layers(dense=(128, 128)), source="a small MLP to try things with"
+    ),
     "rolinek2019-dsprites": _WIDE,
     "rolinek2019-linear": Architecture(
         Layers(), Layers(), latents=2, source="rolinek2019, Table S3 (Synth. Lin.)"

@@ -7,11 +7,13 @@ import jax
 import numpy as np
 
 from untwist.models import VAE
-from untwist.objectives import ACTIVE_VARIANCE
 from untwist.store import Run, fill, read_arrays, read_table
 from untwist.training.history import History
 from untwist.training.member import Member
 from untwist.training.spec import Spec, member_columns, model_builder
+
+COLLAPSED_KL = 0.05
+"""A member whose codes say less than so many nats of an image, on average, has collapsed."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ def summarize(spec: Spec, members: Member, history: History, *, done: bool) -> P
     failed_at = np.asarray(members.failed_at)
     steps = np.where(failed_at < 0, history.steps[-1], failed_at)
     status = np.where(failed_at >= 0, "diverged", "ok" if done else "interrupted")
-    if "variance_per_latent" in history.parts:
-        unused = (history.parts["variance_per_latent"][-1] >= ACTIVE_VARIANCE).all(axis=1)
-        status = np.where((status == "ok") & unused, "collapsed", status)
+    if spec.posterior != "deterministic" and "kl" in history.parts:
+        empty = history.parts["kl"][-1] < COLLAPSED_KL
+        status = np.where((status == "ok") & empty, "collapsed", status)
     table = {"status": status, "failed_at": failed_at, "steps": steps}
     return Population(members.model, member_columns(spec) | table, history.columns())
 

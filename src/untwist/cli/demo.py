@@ -124,7 +124,7 @@ def _traversal(population: Population, beta: float, dataset: Dataset) -> Travers
 def _move_latents(model: VAE, examples: Float[Array, "item *shape"]) -> tuple[Array, Array]:
     """Traversals from the middle image over two deviations of the codes, and mean variances."""
     posterior = jax.vmap(model.encode)(examples)
-    variance = jnp.mean(posterior.variance, axis=0)
+    variance = jnp.mean(jax.vmap(lambda q: q.variance)(posterior), axis=0)
     center = jnp.mean(posterior.mean, axis=0)
     spread = 2 * jnp.sqrt(jnp.var(posterior.mean, axis=0) + variance)
     code = posterior.mean[len(examples) // 2 + 8 * 16 + 8]

@@ -23,22 +23,32 @@ _convolve = partial(lax.conv_general_dilated, dimension_numbers=("NHWC", "HWIO",
 
 def downsample(
     x: Float[Array, "height width channel"],
-    weight: Float[Array, "4 4 channel out"],
+    weight: Float[Array, "kernel kernel channel out"],
     bias: Float[Array, " out"],
 ) -> Float[Array, "half_height half_width out"]:
     """Returns the convolution of kernel 4x4, stride 2 and padding 1: half the height and width.
 
     y[i, j] = bias + sum over a, b of x[2i + a - 1, 2j + b - 1] @ weight[a, b]
 
+    A kernel of 2x2 has padding 0 instead: its patches do not overlap.
+
     Args:
-        x: One image; its height and width are even and at least 4.
+        x: One image; its height and width are even.
         weight: PyTorch's `Conv2d(channel, out, 4, 2, 1).weight`, permuted by (2, 3, 1, 0).
         bias: One number an output channel.
 
     Returns:
         The smaller image.
     """
-    _check("downsample", x)
+    height, width = x.shape[:2]
+    if height % 2 or width % 2:
+        raise InputError(
+            f"downsample expected an image of even height and width, got {height}x{width}: "
+            "crop, pad or resize the images"
+        )
+    if len(weight) == 2:
+        blocks = x.reshape(height // 2, 2, width // 2, 2, -1).swapaxes(1, 2)
+        return jnp.einsum("hwabc,abco->hwo", blocks, weight) + bias
     y = lax.platform_dependent(x[None], weight, cpu=_halve_p.bind, default=_halve_by_patches)
     return y[0] + bias
 
@@ -53,25 +63,15 @@ def upsample(
     y[2i + a - 1, 2j + b - 1] = bias + sum over all such i, a, j, b of x[i, j] @ weight[a, b]
 
     Args:
-        x: One image; its height and width are even and at least 4.
+        x: One image.
         weight: PyTorch's `ConvTranspose2d(channel, out, 4, 2, 1).weight`, permuted by (2, 3, 0, 1).
         bias: One number an output channel.
 
     Returns:
         The larger image.
     """
-    _check("upsample", x)
     y = lax.platform_dependent(x[None], weight, cpu=_double_p.bind, default=_double_by_taps)
     return y[0] + bias
-
-
-def _check(name: str, x: Array) -> None:
-    height, width = x.shape[:2]
-    if height % 2 or width % 2 or min(height, width) < 4:
-        raise InputError(
-            f"{name} expected an image of even height and width, at least 4; got {height}x{width}: "
-            "crop, pad or resize the images"
-        )
 
 
 def _halve(x: Array, weight: Array) -> Array:

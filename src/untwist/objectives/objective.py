@@ -18,8 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from untwist.models import VAE
-from untwist.models.posterior import AbstractPosterior
+from untwist.models import VAE, AbstractPosterior
 from untwist.types import InputError, known
 
 ACTIVE_VARIANCE = 0.8
@@ -44,7 +43,7 @@ class Terms(eqx.Module):
     """A loss in nats an image and its named parts, scalars or one number a latent."""
 
     loss: Float[Array, ""]
-    parts: dict[str, Float[Array, "*latent"]]
+    parts: dict[str, Float[Array, "..."]]
 
 
 class AbstractObjective(eqx.Module):
@@ -57,7 +56,7 @@ class AbstractObjective(eqx.Module):
 
 def autoencode(
     model: VAE, examples: Float[Array, "batch *shape"], *, key: Key[Array, ""]
-) -> tuple[AbstractPosterior, Float[Array, "batch latent"], dict[str, Float[Array, "*latent"]]]:
+) -> tuple[AbstractPosterior, Float[Array, "batch latent"], dict[str, Float[Array, "..."]]]:
     """Returns the posteriors, one code of each example, and the parts common to all VAEs.
 
     The parts: `reconstruction` (minus log p(x|z) at one sample), `kl`, `kl_per_latent`,
@@ -69,7 +68,7 @@ def autoencode(
     codes = jax.vmap(lambda q, e: q.at(e))(posterior, noise)
     decoded = jax.vmap(model.decode)(codes)
     log_prob = jax.vmap(model.likelihood.log_prob)(decoded, examples)
-    variance = posterior.variance
+    variance = jax.vmap(lambda q: q.variance)(posterior)
     active = jnp.mean(variance, axis=0) < ACTIVE_VARIANCE
     per_latent = jnp.mean(jax.vmap(lambda q: q.kl_per_latent())(posterior), axis=0)
     polarized = per_latent - 0.5 * jnp.mean(variance, axis=0)  # Eq. 10

@@ -40,7 +40,7 @@ class Snapshot:
 
     step: int
     members: Member
-    parts: dict[str, Float[np.ndarray, "member *latent"]]
+    parts: dict[str, Float[np.ndarray, "member ..."]]
     taken: Int[np.ndarray, " member"]
     splits: int
     shards: int

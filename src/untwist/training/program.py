@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Float, Int, PyTree, UInt32
+from jaxtyping import Array, Float, Int, PyTree
 
 from untwist.training.member import BuildCritic, BuildModel, Member, Recipe, Rows, start, step
 
@@ -38,7 +38,7 @@ class Sums(eqx.Module):
 
 
 def start_population(
-    seeds: UInt32[np.ndarray, " member"],
+    seeds: Int[np.ndarray, " member"],
     recipe: Recipe,
     model: BuildModel,
     critic: BuildCritic | None = None,

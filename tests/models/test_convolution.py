@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from untwist.models.convolution import downsample, upsample
+from untwist.models.convolution import _double_by_taps, _halve_by_patches, downsample, upsample
 from untwist.types import InputError
 
 FUNCTIONS = [downsample, upsample]
@@ -37,7 +37,7 @@ def arguments(height, width, channel, out, *, lead=(), dtype=jnp.float32):
 
 
 def close(got, expected, *, dtype=jnp.float32):
-    """Equal within the rounding of a sum of `terms` numbers, relative to the largest entry."""
+    """Equal within 16 roundings of the largest entry."""
     expected = np.asarray(expected, np.float64)
     tolerance = 16 * float(jnp.finfo(dtype).eps) * max(1.0, np.abs(expected).max())
     np.testing.assert_allclose(np.asarray(got, np.float64), expected, rtol=0, atol=tolerance)
@@ -85,6 +85,41 @@ def test_members_and_batch_equal_single_calls(function):
         for item in range(5):
             single = oracle(function, x[member, item], *(w[member] for w in weights))
             close(batched[member, item], single)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_members_may_share_one_image(function):
+    x, *_ = arguments(4, 6, 3, 4)
+    weights = arguments(4, 6, 3, 4, lead=(3,))[1:]
+
+    def loss(convolve, *weights):
+        return jnp.sum(jax.vmap(lambda w, b: convolve(x, w, b), in_axes=0)(*weights) ** 2)
+
+    got = jax.grad(lambda *w: loss(function, *w), argnums=(0, 1))(*weights)
+    want = jax.grad(lambda *w: loss(lambda *a: oracle(function, *a), *w), argnums=(0, 1))(*weights)
+    jax.tree.map(close, got, want)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_second_derivatives_equal_those_of_xla(function):
+    x, weight, bias = arguments(4, 4, 2, 2)
+
+    def stretch(convolve, weight):
+        push = jax.jvp(lambda x: jnp.tanh(convolve(x, weight, bias)), (x,), (x,))[1]
+        return jnp.sum(push**2)
+
+    got = jax.grad(lambda w: stretch(function, w))(weight)
+    close(got, jax.grad(lambda w: stretch(lambda *a: oracle(function, *a), w))(weight))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("transform", [jax.jacfwd, jax.jacrev])
+def test_the_form_for_other_devices_agrees(function, transform):
+    other = {downsample: _halve_by_patches, upsample: _double_by_taps}[function]
+    x, weight, bias = arguments(4, 6, 3, 2)
+    got = transform(lambda *a: other(a[0][None], a[1])[0] + bias, argnums=(0, 1))(x, weight)
+    want = transform(lambda *a: oracle(function, *a, bias), argnums=(0, 1))(x, weight)
+    jax.tree.map(close, got, want)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -70,13 +70,23 @@ def test_the_order_of_members_does_not_matter(three):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("architecture", ["small", "convolutional"])
-def test_a_deep_member_alone_agrees_with_the_population(architecture):
-    """Products over members may round otherwise than one alone: 1e-3 of the loss after 60 steps."""
-    make = partial(population, dataset=SPRITES, architecture=architecture, rate=1e-3, beta=1.0)
-    _, together, _ = run(*make([1, 2]), steps=60, dataset=SPRITES)
-    _, alone, _ = run(*make([2]), steps=60, dataset=SPRITES)
-    np.testing.assert_allclose(alone[:, 0], together[:, 1], rtol=1e-3)
+@pytest.mark.slow
+def test_a_dense_member_alone_agrees_with_the_population_after_a_thousand_steps():
+    """Products over members may round otherwise than one alone: 1% of the loss, of its noise 5%."""
+    make = partial(population, dataset=SPRITES, architecture="small", rate=1e-4, beta=1.0)
+    _, together, _ = run(*make([1, 2]), 1000, SPRITES, log_every=100)
+    _, alone, _ = run(*make([2]), 1000, SPRITES, log_every=100)
+    np.testing.assert_allclose(alone[:, 0], together[:, 1], rtol=1e-2)
+
+
+@pytest.mark.slow
+def test_a_convolutional_member_alone_has_the_same_bits_as_in_a_population():
+    """On a CPU convolutional members run one after another, each by the same code."""
+    make = partial(population, dataset=SPRITES, architecture="convolutional", rate=1e-3, beta=1.0)
+    together, _, _ = run(*make([1, 2]), 20, SPRITES)
+    alone, _, _ = run(*make([2]), 20, SPRITES)
+    for ours, theirs in zip(leaves(alone, 0), leaves(together, 1), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_steps_in_pieces_are_the_same_steps(three):
@@ -153,14 +163,16 @@ def test_training_ends_early_where_every_member_diverged():
     assert not np.asarray(last.members.alive).any()
 
 
-def test_a_population_too_large_is_split_and_has_the_same_bits(three):
-    members, recipe = population([5, 6, 7], beta=[1e-3, 1e-2, 1e-1])
-    state = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(members)) // 3
-    memory = 2 * LINEAR.data.nbytes + 5 * state
-    ended, _, last = run(members, recipe, memory=memory)
-    assert last.splits > 1
-    for ours, theirs in zip(jax.tree.leaves(ended), jax.tree.leaves(three[0]), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+def test_a_population_too_large_is_split_and_trains_alike():
+    """Three members at a time and five abreast differ in their last bits."""
+    members, recipe = population([1, 2, 3, 4, 5], dataset=SPRITES, architecture="small", rate=1e-3)
+    state = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(members)) // 5
+    _, whole, last = run(members, recipe, dataset=SPRITES)
+    assert last.splits == 1
+    ended, split, last = run(members, recipe, dataset=SPRITES, memory=6 * state)
+    assert 2 <= last.splits <= 5
+    assert np.asarray(ended.seed).tolist() == [1, 2, 3, 4, 5]
+    np.testing.assert_allclose(split, whole, rtol=1e-4)
 
 
 def test_a_dataset_too_large_streams_from_a_memory_map(tmp_path):

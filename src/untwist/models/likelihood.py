@@ -21,6 +21,7 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from untwist.types import InputError, known
@@ -64,7 +65,7 @@ class Gaussian(AbstractLikelihood):
     variance: Float[Array, "..."]
 
     def __check_init__(self) -> None:
-        if known(self.variance) and not (self.variance > 0).all():
+        if known(self.variance) and not (np.asarray(self.variance) > 0).all():
             raise InputError(
                 f"a Gaussian likelihood needs a variance above 0, but got {self.variance}"
             )

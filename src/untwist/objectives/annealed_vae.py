@@ -11,6 +11,7 @@ from untwist.objectives.objective import (
     autoencode,
     check_nonnegative,
 )
+from untwist.types import AnyArray
 
 
 class AnnealedVAE(AbstractObjective):
@@ -27,9 +28,9 @@ class AnnealedVAE(AbstractObjective):
 
     def __init__(
         self,
-        capacity: Float[Array, "..."] | float = 25.0,
-        gamma: Float[Array, "..."] | float = 1000.0,
-        ramp: Float[Array, "..."] | float = 100_000.0,
+        capacity: Float[AnyArray, "..."] | float = 25.0,
+        gamma: Float[AnyArray, "..."] | float = 1000.0,
+        ramp: Float[AnyArray, "..."] | float = 100_000.0,
     ):
         self.capacity = jnp.asarray(capacity, jnp.float32)
         self.gamma = jnp.broadcast_to(jnp.asarray(gamma, jnp.float32), self.capacity.shape)

@@ -11,6 +11,7 @@ from untwist.objectives.objective import (
     autoencode,
     check_nonnegative,
 )
+from untwist.types import AnyArray
 
 
 class BetaVAE(AbstractObjective):
@@ -26,7 +27,9 @@ class BetaVAE(AbstractObjective):
     warmup: Float[Array, "..."]
 
     def __init__(
-        self, beta: Float[Array, "..."] | float = 1.0, warmup: Float[Array, "..."] | float = 0.0
+        self,
+        beta: Float[AnyArray, "..."] | float = 1.0,
+        warmup: Float[AnyArray, "..."] | float = 0.0,
     ):
         self.beta = jnp.asarray(beta, jnp.float32)
         self.warmup = jnp.broadcast_to(jnp.asarray(warmup, jnp.float32), self.beta.shape)

@@ -16,6 +16,7 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from untwist.models import VAE, AbstractPosterior
@@ -84,5 +85,5 @@ def autoencode(
 
 def check_nonnegative(name: str, value: Float[Array, "..."]) -> None:
     """Raises where a hyperparameter, if it is known yet, is negative or not a number."""
-    if known(value) and not (jnp.asarray(value) >= 0).all():
+    if known(value) and not (np.asarray(value) >= 0).all():
         raise InputError(f"{name} must be at least 0, but got {value}")

@@ -120,7 +120,7 @@ def step(
     key = jax.random.fold_in(streams.noise, number)
     players = (member.model, member.critic)
     (_, terms), (gradient, critic_gradient) = _descend(players, recipe.objective, batch, key)
-    norm = optax.global_norm((gradient, critic_gradient))
+    norm = optax.tree.norm((gradient, critic_gradient))
     parts = {"loss": terms.loss, **terms.parts, "gradient_norm": norm}
     model, optimizer_state = _move(recipe.optimizer, member.model, gradient, member.optimizer_state)
     critic, critic_state = _move(

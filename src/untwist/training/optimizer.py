@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, PyTree
 
@@ -26,7 +26,7 @@ class Optimizer(eqx.Module):
         if self.name not in OPTIMIZERS:
             raise nearest("optimizer", self.name, OPTIMIZERS)
         rate = self.learning_rate
-        if known(rate) and not (jnp.asarray(rate) > 0).all():
+        if known(rate) and not (np.asarray(rate) > 0).all():
             raise InputError(f"a learning rate must be above 0, but got {rate}")
 
     def init(self, parameters: PyTree) -> PyTree:

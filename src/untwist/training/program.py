@@ -20,6 +20,9 @@ from jaxtyping import Array, Float, Int, PyTree
 from untwist.training.member import BuildCritic, BuildModel, Member, Recipe, Rows, start, step
 
 AXIS = "member"
+KERNEL_AXES = 4
+"""The axes of a convolution's kernel: no other parameter has as many."""
+
 Tree = TypeVar("Tree")
 
 _programs: dict[Hashable, Any] = {}
@@ -118,6 +121,39 @@ def compile_advance(population: tuple[Member, Recipe], rows: Rows, mesh: Mesh | 
 
 
 def _loop(
+    recipe: Recipe, members: Member, sums: Sums, rows: Rows, first: Array, count: Array
+) -> tuple[Member, Sums]:
+    """The steps one after another for all members: abreast in each step, or member by member."""
+    if not _abreast(members):
+        one = partial(_loop_abreast, rows=rows, first=first, count=count)
+        return _map_members(one, recipe, members, sums)
+    return _loop_abreast(recipe, members, sums, rows, first, count)
+
+
+def _abreast(members: Member) -> bool:
+    """Whether members share each step: always, but for convolutional models on a CPU.
+
+    There the kernels of several members have no fast common form, so each member runs its own
+    steps; its results then have the same bits in any population (docs/performance.md).
+    """
+    leaves = jax.tree.leaves(eqx.filter(members.model, eqx.is_array))
+    convolutional = any(leaf.ndim == KERNEL_AXES + 1 for leaf in leaves)
+    return jax.default_backend() != "cpu" or not convolutional
+
+
+def _map_members(one, recipe: Recipe, members: Member, sums: Sums) -> tuple[Member, Sums]:
+    """`one` for a population of one, for every member in turn."""
+    arrays, statics = eqx.partition((recipe, members, sums), eqx.is_array)
+
+    def alone(arrays: PyTree) -> PyTree:
+        stacked = jax.tree.map(lambda leaf: leaf[None], arrays)
+        moved = one(*eqx.combine(stacked, statics))
+        return jax.tree.map(lambda leaf: leaf[0], eqx.filter(moved, eqx.is_array))
+
+    return eqx.combine(jax.lax.map(alone, arrays), statics[1:])
+
+
+def _loop_abreast(
     recipe: Recipe, members: Member, sums: Sums, rows: Rows, first: Array, count: Array
 ) -> tuple[Member, Sums]:
     """The steps one after another, all members abreast in each."""

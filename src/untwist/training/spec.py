@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
@@ -103,7 +104,11 @@ def resolve(spec: Spec, dataset: Dataset | None = None) -> tuple[Spec, Dataset]:
             "posterior is a point: use diagonal or full, or the objective ae"
         )
     spec = replace(spec, likelihood=likelihood, latents=latents, posterior=posterior)
-    return replace(spec, vary=_vary(spec), seeds=_seeds(spec.seeds)), dataset
+    spec = replace(spec, vary=_vary(spec), seeds=_seeds(spec.seeds))
+    _check_lengths(spec, dataset)
+    recipe_of(spec)
+    eqx.filter_eval_shape(model_builder(spec, dataset.shape), jax.random.key(0))
+    return spec, dataset
 
 
 def member_columns(spec: Spec) -> dict[str, np.ndarray]:
@@ -117,16 +122,21 @@ def member_columns(spec: Spec) -> dict[str, np.ndarray]:
 
 def prepare(spec: Spec, shape: tuple[int, ...]) -> tuple[Member, Recipe]:
     """Returns the population of a resolved spec before its first step, and its recipe."""
-    columns = member_columns(spec)
-    fields = hyperparameters(spec.objective)
-    objective = OBJECTIVES[spec.objective](**{name: columns[name] for name in fields})
-    rate = jnp.asarray(columns["learning_rate"], jnp.float32)
-    recipe = Recipe(objective, Optimizer(rate, spec.optimizer), batch=spec.batch)
+    columns, recipe = member_columns(spec), recipe_of(spec)
     members = start_population(columns["seed"], recipe, model_builder(spec, shape))
     if spec.likelihood == "gaussian":
         variance = Gaussian(jnp.asarray(columns["variance"], jnp.float32))
         members = eqx.tree_at(lambda m: m.model.likelihood, members, variance)
     return members, recipe
+
+
+def recipe_of(spec: Spec) -> Recipe:
+    """Returns how the members of a resolved spec learn."""
+    columns = member_columns(spec)
+    fields = hyperparameters(spec.objective)
+    objective = OBJECTIVES[spec.objective](**{name: columns[name] for name in fields})
+    rate = jnp.asarray(columns["learning_rate"], jnp.float32)
+    return Recipe(objective, Optimizer(rate, spec.optimizer), batch=spec.batch)
 
 
 def model_builder(spec: Spec, shape: tuple[int, ...]) -> BuildModel:
@@ -171,6 +181,20 @@ def _vary(spec: Spec) -> dict[str, tuple[float, ...]]:
 def _default(objective: str, name: str) -> float:
     """The value that an objective's constructor gives a hyperparameter."""
     return float(np.asarray(getattr(OBJECTIVES[objective](), name)))
+
+
+def _check_lengths(spec: Spec, dataset: Dataset) -> None:
+    """Raises unless there is at least one step, and a batch that the data can fill."""
+    if spec.steps < 1 or spec.log_every < 1:
+        raise InputError(
+            "training takes at least one step and logs at least once in so many, but got "
+            f"{spec.steps} steps and a log every {spec.log_every}"
+        )
+    if not 1 <= spec.batch <= len(dataset):
+        raise InputError(
+            f"a batch holds at least one example and at most the {len(dataset)} examples that "
+            f"{dataset.name} has, but got a batch of {spec.batch}"
+        )
 
 
 def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:

@@ -76,7 +76,8 @@ def beta_vae_score(
         "softmax regression on mean absolute differences",
         {"train": train, "test": test, "batch": batch},
         tuple(space.names[i] for i in kept),
-        per_factor=np.array([correct[truth == i].mean() if (truth == i).any() else 0.0
-                             for i in kept]),
+        per_factor=np.array(
+            [correct[truth == i].mean() if (truth == i).any() else 0.0 for i in kept]
+        ),
         parts={"train": float((fitted.predict(features - center) == levels).mean())},
     )

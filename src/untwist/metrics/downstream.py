@@ -102,8 +102,11 @@ def downstream(
     means = table.mean(1)
     return Score(
         float(means[-1]),
-        {"softmax": "softmax regression", "logistic_cv": "logistic regression, validated",
-         "boosting": "gradient-boosted trees"}[learner],
+        {
+            "softmax": "softmax regression",
+            "logistic_cv": "logistic regression, validated",
+            "boosting": "gradient-boosted trees",
+        }[learner],
         {"learner": learner, "largest": counts[-1]},
         data.names,
         per_factor=table[-1],

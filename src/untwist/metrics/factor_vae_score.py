@@ -86,7 +86,11 @@ def factor_vae_score(
     if reference:
         kept = kept & (np.sqrt(spread) >= REFERENCE_DEVIATION)
     settings = {
-        "train": train, "test": test, "batch": batch, "variance": variance, "reference": reference,
+        "train": train,
+        "test": test,
+        "batch": batch,
+        "variance": variance,
+        "reference": reference,
     }
     names = tuple(space.names[i] for i in kept_factors)
     parts = {"active": kept, "active_count": float(kept.sum()), "train": 0.0}

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from untwist.factors import FactorSpace
-from untwist.metrics.information import Estimator, Histogram
+from untwist.metrics.information import HISTOGRAM, Estimator
 from untwist.metrics.record import NotApplicable, Score
 from untwist.metrics.sample import RawCodes, RawFactors, sample
 from untwist.types import InputError
@@ -43,7 +43,7 @@ def mig(
     factors: RawFactors,
     space: FactorSpace,
     *,
-    estimator: Estimator = Histogram(),
+    estimator: Estimator = HISTOGRAM,
 ) -> Score:
     r"""Returns the mutual information gap: how much more the best latent of a factor knows.
 
@@ -88,7 +88,7 @@ def rmig(
     factors: RawFactors,
     space: FactorSpace,
     *,
-    estimator: Estimator = Histogram(),
+    estimator: Estimator = HISTOGRAM,
 ) -> Score:
     """Returns the unnormalized gap in nats, RMIG.
 
@@ -124,7 +124,7 @@ def jemmig(
     factors: RawFactors,
     space: FactorSpace,
     *,
-    estimator: Estimator = Histogram(),
+    estimator: Estimator = HISTOGRAM,
 ) -> Score:
     """Returns the joint entropy minus mutual information gap, JEMMIG, in nats.
 
@@ -168,7 +168,7 @@ def mig_sup(
     factors: RawFactors,
     space: FactorSpace,
     *,
-    estimator: Estimator = Histogram(),
+    estimator: Estimator = HISTOGRAM,
     active: Bool[ndarray, " latent"] | None = None,
 ) -> Score:
     """Returns the gap per latent over factors, MIG-sup.
@@ -206,7 +206,7 @@ def dcimig(
     factors: RawFactors,
     space: FactorSpace,
     *,
-    estimator: Estimator = Histogram(),
+    estimator: Estimator = HISTOGRAM,
 ) -> Score:
     """Returns DCIMIG (3CharM), which asks for one latent a factor and one factor a latent.
 

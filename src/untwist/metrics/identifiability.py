@@ -16,7 +16,7 @@ from untwist.factors import FactorSpace
 from untwist.metrics.draws import Split, generator, split
 from untwist.metrics.record import Score
 from untwist.metrics.sample import RawCodes, RawFactors, Sample, sample
-from untwist.types import RandomKey, nearest
+from untwist.types import InputError, RandomKey, nearest
 
 Fit = Literal["none", "affine", "componentwise"]
 Correlation = Literal["pearson", "spearman"]
@@ -26,9 +26,7 @@ LANDMARKS = 300
 KNOTS = 10
 
 
-def explained(
-    truth: Float[ndarray, "item column"], guess: Float[ndarray, "item column"]
-) -> float:
+def explained(truth: Float[ndarray, "item column"], guess: Float[ndarray, "item column"]) -> float:
     """Returns R^2 over all columns together, no less than 0, and 0 for a constant truth."""
     total = ((truth - truth.mean(0)) ** 2).sum()
     return float(max(0.0, 1 - ((truth - guess) ** 2).sum() / total)) if total > 0 else 0.0
@@ -153,13 +151,12 @@ def mcc(
 
 
 def _rows(data: Sample, parts: Split | None, key: RandomKey | None) -> Split:
-    if key is None and parts is None:
-        raise TypeError("a fit draws training and test items: pass key or parts")
     if parts is not None:
         parts.check(len(data.codes))
         return parts
-    assert_key: RandomKey = key  # pyright: ignore[reportAssignmentType]
-    return split(len(data.codes), None, key=assert_key)
+    if key is None:
+        raise InputError("a fit draws training and test items: pass a key, or the parts")
+    return split(len(data.codes), None, key=key)
 
 
 def _regression_score(data: Sample, rows: Split, steps: list, name: str) -> Score:
@@ -201,7 +198,8 @@ def linear_r2(
     >>> import jax
     >>> space = FactorSpace(("a", "b"), (2, 2), ("ordinal", "ordinal"))
     >>> factors = np.tile(space.factors(np.arange(4)), (50, 1))
-    >>> round(linear_r2(factors @ [[1.0, 1], [1, -1]], factors, space, key=jax.random.key(0)).value, 6)
+    >>> mixed = factors @ np.array([[1.0, 1.0], [1.0, -1.0]])
+    >>> round(linear_r2(mixed, factors, space, key=jax.random.key(0)).value, 6)
     1.0
     """
     data = sample(codes, factors, space)

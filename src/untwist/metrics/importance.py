@@ -1,7 +1,6 @@
 """How much each latent matters to a predictor of each factor: the matrix behind DCI."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -28,6 +27,15 @@ Model = Literal["boosting", "forest", "lasso", "histogram"]
 
 
 @dataclass(frozen=True)
+class _Column:
+    """The importances for one factor, and the predictor's quality in training and test."""
+
+    importance: Float[ndarray, " latent"]
+    train: float
+    test: float
+
+
+@dataclass(frozen=True)
 class Importance:
     """The importance of latents for factors, and how well the predictors do.
 
@@ -48,7 +56,9 @@ class Importance:
     model: Model
 
 
-def _gains(model: HistGradientBoostingClassifier, latents: int) -> Float[ndarray, " latent"]:
+def _gains(
+    model: HistGradientBoostingClassifier | HistGradientBoostingRegressor, latents: int
+) -> Float[ndarray, " latent"]:
     """Total gain of the splits on each latent: the importance that scikit-learn leaves out."""
     total = np.zeros(latents)
     for stage in model._predictors:
@@ -71,28 +81,27 @@ def _trees(name: Model, continuous: bool, seed: int):
     return kind(max_iter=20, max_leaf_nodes=8, learning_rate=0.3, random_state=seed)
 
 
-def _tree_column(
-    name: Model, train: Sample, test: Sample, factor: int, seed: int
-) -> tuple[Float[ndarray, " latent"], float, float]:
+def _tree_column(name: Model, train: Sample, test: Sample, factor: int, seed: int) -> _Column:
     continuous = train.declared[factor] is None
     targets = [
         part.values[:, factor] if continuous else part.levels[:, factor] for part in (train, test)
     ]
     column = np.zeros(len(train.live))
     if len(np.unique(targets[0])) < 2:
-        return column, 1.0, float((targets[1] == targets[0][0]).mean())
+        return _Column(column, 1.0, float(np.mean(targets[1] == targets[0][0])))
     inputs = [part.codes[:, train.live] for part in (train, test)]
     model = _trees(name, continuous, seed).fit(inputs[0], targets[0])
     importance = (
-        _gains(model, inputs[0].shape[1]) if name == "histogram" else model.feature_importances_
+        _gains(model, inputs[0].shape[1])
+        if isinstance(model, HistGradientBoostingClassifier | HistGradientBoostingRegressor)
+        else model.feature_importances_
     )
     column[train.live] = np.abs(importance)
-    return column, *(float(model.score(x, y)) for x, y in zip(inputs, targets, strict=True))
+    first, second = (float(model.score(x, y)) for x, y in zip(inputs, targets, strict=True))
+    return _Column(column, first, second)
 
 
-def _lasso_column(
-    train: Sample, test: Sample, factor: int, alpha: float
-) -> tuple[Float[ndarray, " latent"], float, float]:
+def _lasso_column(train: Sample, test: Sample, factor: int, alpha: float) -> _Column:
     """Absolute coefficients of a lasso on standardized codes, over standardized columns."""
     center, spread = train.codes.mean(0), np.where(train.live, train.codes.std(0), 1.0)
     inputs = [(part.codes - center) / spread for part in (train, test)]
@@ -103,25 +112,25 @@ def _lasso_column(
     model = Lasso(alpha).fit(inputs[0][:, train.live], targets[0])
     column[train.live] = np.abs(np.atleast_2d(model.coef_)).sum(0)
     live = [x[:, train.live] for x in inputs]
-    return column, *(float(model.score(x, y)) for x, y in zip(live, targets, strict=True))
+    first, second = (float(model.score(x, y)) for x, y in zip(live, targets, strict=True))
+    return _Column(column, first, second)
 
 
 def _columns(
     model: Model, train: Sample, test: Sample, alpha: float, seeds: Int[ndarray, " factor"]
-) -> list[tuple[Float[ndarray, " latent"], float, float]]:
-    work: list[Callable[[], tuple[Float[ndarray, " latent"], float, float]]] = []
+) -> list[_Column]:
     order = np.argsort(train.sizes)[::-1]
-    for factor in order:
+
+    def column(factor: int) -> _Column:
         if model == "lasso":
-            work.append(delayed(_lasso_column)(train, test, int(factor), alpha))
-        else:
-            seed = int(seeds[factor])
-            work.append(delayed(_tree_column)(model, train, test, int(factor), seed))
+            return _lasso_column(train, test, factor, alpha)
+        return _tree_column(model, train, test, factor, int(seeds[factor]))
+
     # Trees release the interpreter lock while they grow, so threads share the codes for free;
     # the factors with most levels, which take longest, go first.
     # Histogram boosting has threads of its own.
     jobs = 1 if model == "histogram" else os.cpu_count()
-    done = list(Parallel(n_jobs=jobs, prefer="threads")(work))
+    done = list(Parallel(n_jobs=jobs, prefer="threads")(delayed(column)(int(k)) for k in order))
     return [done[i] for i in np.argsort(order)]
 
 
@@ -159,11 +168,11 @@ def importance(
         done = _columns(model, train, test, alpha, seeds)
     else:
         zero = np.zeros(len(data.live))
-        done = [(zero, *_constant_accuracy(train, test, k)) for k in range(len(data.names))]
+        done = [_Column(zero, *_constant_accuracy(train, test, k)) for k in range(len(data.names))]
     return Importance(
-        np.stack([column for column, _, _ in done], 1),
-        np.array([train for _, train, _ in done]),
-        np.array([test for _, _, test in done]),
+        np.stack([column.importance for column in done], 1),
+        np.array([column.train for column in done]),
+        np.array([column.test for column in done]),
         data.names,
         {
             "boosting": "gradient-boosted trees",
@@ -180,5 +189,5 @@ def _constant_accuracy(train: Sample, test: Sample, factor: int) -> tuple[float,
     if train.declared[factor] is None:
         return 0.0, 0.0
     guess = np.bincount(train.levels[:, factor]).argmax()
-    first, second = ((part.levels[:, factor] == guess).mean() for part in (train, test))
-    return float(first), float(second)
+    first, second = (float(np.mean(p.levels[:, factor] == guess)) for p in (train, test))
+    return first, second

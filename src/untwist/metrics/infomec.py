@@ -12,6 +12,7 @@ from untwist.metrics.sample import RawCodes, RawFactors, sample
 from untwist.metrics.softmax import SoftmaxRegression
 
 RANGE_SHARE = 1 / 20
+TEN_NEIGHBORS = Neighbors(10)
 
 
 def _share(matrix: Float[ndarray, "row column"]) -> Float[ndarray, " row"]:
@@ -38,7 +39,7 @@ def infom(
     factors: RawFactors,
     space: FactorSpace,
     *,
-    estimator: Estimator = Neighbors(10),
+    estimator: Estimator = TEN_NEIGHBORS,
     active: Bool[ndarray, " latent"] | None = None,
     reference: bool = False,
 ) -> Score:
@@ -92,7 +93,7 @@ def infoc(
     factors: RawFactors,
     space: FactorSpace,
     *,
-    estimator: Estimator = Neighbors(10),
+    estimator: Estimator = TEN_NEIGHBORS,
     active: Bool[ndarray, " latent"] | None = None,
     reference: bool = False,
 ) -> Score:

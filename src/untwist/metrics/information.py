@@ -117,6 +117,9 @@ class Histogram:
         )
 
 
+HISTOGRAM = Histogram()
+
+
 @dataclass(frozen=True)
 class Neighbors:
     """Nearest-neighbor information: Ross 2014 for discrete factors, Kraskov 2004 for continuous.

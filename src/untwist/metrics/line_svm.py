@@ -106,9 +106,7 @@ def _newton(
             break
         xx, x1, one = hessian
         determinant = xx * one - x1**2
-        step = np.stack(
-            [one * gradient[0] - x1 * gradient[1], xx * gradient[1] - x1 * gradient[0]]
-        )
+        step = np.stack([one * gradient[0] - x1 * gradient[1], xx * gradient[1] - x1 * gradient[0]])
         proposal = line - np.where(active, size, 0.0) * step / determinant
         tried = _quadratic(sums, proposal, positive, negative)
         better = active & (tried[0] <= value)

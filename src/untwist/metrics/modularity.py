@@ -3,7 +3,7 @@
 import numpy as np
 
 from untwist.factors import FactorSpace
-from untwist.metrics.information import Estimator, Histogram
+from untwist.metrics.information import HISTOGRAM, Estimator
 from untwist.metrics.record import NotApplicable, Score
 from untwist.metrics.sample import RawCodes, RawFactors, sample
 
@@ -13,7 +13,7 @@ def modularity(
     factors: RawFactors,
     space: FactorSpace,
     *,
-    estimator: Estimator = Histogram(),
+    estimator: Estimator = HISTOGRAM,
     reference: bool = False,
 ) -> Score:
     """Returns the mean over latents of how exclusively each knows its best factor.

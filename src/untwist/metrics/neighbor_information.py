@@ -3,12 +3,15 @@
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 from scipy.special import digamma
 
 
 def _radii(
-    ordered: Float[ndarray, " item"], start: Int[ndarray, " item"], stop: Int[ndarray, " item"], k: int
+    ordered: Float[ndarray, " item"],
+    start: Int[ndarray, " item"],
+    stop: Int[ndarray, " item"],
+    k: int,
 ) -> Float[ndarray, " item"]:
     """Distance to the k-th neighbor inside each item's own run of the ordered values."""
     items = len(ordered)
@@ -25,16 +28,22 @@ def _radii(
 
 
 def _discrete_pair(
-    column: Float[ndarray, " item"], order: Int[ndarray, " item"], level: Int[ndarray, " item"],
+    column: Float[ndarray, " item"],
+    order: Int[ndarray, " item"],
+    level: Int[ndarray, " item"],
     k: int,
 ) -> float:
-    """Ross 2014, equation 2, on values in ascending `order`; levels that occur once are left out."""
+    """Ross 2014, equation 2, on values in ascending order; levels that occur once are left out."""
     counts = np.bincount(level)
     order = order[counts[level[order]] > 1]
     if len(order) == 0:
         return 0.0
     everything = column[order]
-    by_level = order[np.argsort(level[order].astype(np.int16 if len(counts) < 2**15 else np.int64), kind="stable")]
+    by_level = order[
+        np.argsort(
+            level[order].astype(np.int16 if len(counts) < 2**15 else np.int64), kind="stable"
+        )
+    ]
     labels, values = level[by_level], column[by_level]
     kept = np.where(counts > 1, counts, 0)
     ends = np.cumsum(kept)
@@ -94,7 +103,7 @@ def continuous_information(
     Agrees with `sklearn.feature_selection.mutual_info_regression` where values do not tie.
     """
     pair = np.stack([first / first.std(), second / second.std()], 1)
-    radii = cKDTree(pair).query(pair, k=[k + 1], p=np.inf, workers=-1)[0][:, 0]
+    radii = KDTree(pair).query(pair, k=[k + 1], p=np.inf, workers=-1)[0][:, 0]
     tied = radii == 0
     counts = np.empty((len(pair), 2))
     for axis in range(2):

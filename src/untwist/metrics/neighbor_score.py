@@ -75,7 +75,7 @@ def neighbor_score(
     >>> import jax
     >>> space = FactorSpace(("a", "b"), (3, 3), ("ordinal", "categorical"))
     >>> factors = np.tile(space.factors(np.arange(9)), (50, 1))
-    >>> round(neighbor_score(factors * 1.0, factors, space, key=jax.random.key(0)).value, 2)
+    >>> round(neighbor_score(factors * 1.0, factors, space, key=jax.random.key(0)).value, 1)
     1.0
     """
     data = sample(codes, factors, space)
@@ -92,7 +92,7 @@ def neighbor_score(
         levels = data.levels[:, factor] if kind == "categorical" else None
         target = data.columns(factor)
         best = _skill(target, None, rows.train, rows.test, levels)
-        base = -best if levels is None else 0.0
+        base = float(np.sqrt(target[rows.test].var(0).sum())) if levels is None else 0.0
         constant[factor] = 0.0 if levels is None else best
         scale[factor] = base if levels is None else (best if reference else 1 - best)
         for latent, index in enumerate(near):

@@ -88,8 +88,8 @@ class Interventions:
         self, count: int, rng: np.random.Generator
     ) -> tuple[Float[ndarray, " latent"], Float[ndarray, " latent"], Float[ndarray, " latent"]]:
         """Returns mean, variance (ddof 1) and range of codes at uniform points, streamed."""
-        total, squares, shift = 0.0, 0.0, 0.0
-        low, high = np.inf, -np.inf
+        total = squares = shift = np.zeros(1)
+        low, high = np.full(1, np.inf), np.full(1, -np.inf)
         for start in range(0, count, self.chunk):
             size = min(self.chunk, count - start)
             codes = self.codes(rng.integers(self.space.grid_size, size=size)).astype(np.float64)
@@ -98,7 +98,7 @@ class Interventions:
             total = total + (codes - shift).sum(0)
             squares = squares + ((codes - shift) ** 2).sum(0)
         variance = np.maximum(squares - total**2 / count, 0.0) / (count - 1)
-        return shift + total / count, np.asarray(variance), np.asarray(high - low)
+        return shift + total / count, variance, high - low
 
     def groups(
         self, count: int, width: int, rng: np.random.Generator

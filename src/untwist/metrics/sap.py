@@ -19,7 +19,7 @@ PENALTY = 0.01
 def _majority(train: Sample, test: Sample) -> Float[ndarray, " factor"]:
     """Test accuracy of always saying the most common training level."""
     guesses = [np.bincount(column).argmax() for column in train.levels.T]
-    return (test.levels == np.array(guesses)).mean(0)
+    return np.mean(test.levels == np.array(guesses), axis=0)
 
 
 def _library_accuracy(train: Sample, test: Sample) -> Float[ndarray, "latent factor"]:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from untwist.metrics.record import NotApplicable, Score
 from untwist.metrics.sample import RawCodes, checked_codes, live_latents
@@ -53,15 +53,15 @@ def factorized_support(codes: RawCodes, *, points: int = 64, reference: bool = F
     array = checked_codes(codes).astype(np.float64)
     if array.shape[1] < 2:
         raise NotApplicable("factorized support compares latents, but the code has one")
-    live = np.flatnonzero(live_latents(array))
+    live = [int(i) for i in np.flatnonzero(live_latents(array))]
     if not reference:
         low, extent = array[:, live].min(0), np.ptp(array[:, live], axis=0)
         array[:, live] = (array[:, live] - low) / extent
     distances = np.zeros((array.shape[1], array.shape[1]))
-    values = {int(i): _marginal(array[:, i], points) for i in live}
+    values = {i: _marginal(array[:, i], points) for i in live}
     for i, j in itertools.combinations(live, 2):
         corners = np.stack(np.meshgrid(values[i], values[j], indexing="ij"), -1).reshape(-1, 2)
-        farthest = cKDTree(array[:, [i, j]]).query(corners, workers=-1)[0].max()
+        farthest = KDTree(array[:, [i, j]]).query(corners, workers=-1)[0].max()
         distances[i, j] = distances[j, i] = farthest
     pairs = distances[np.triu_indices(len(distances), 1)]
     held = distances[np.ix_(live, live)][np.triu_indices(len(live), 1)]

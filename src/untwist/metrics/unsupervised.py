@@ -96,8 +96,8 @@ def mean_mutual_information(codes: RawCodes, *, bins: int = 20) -> Score:
         raise InputError(f"a histogram needs two bins or more, but got {bins}")
     raw = checked_codes(codes)
     latents = _pair_of_latents(codes, "mutual information of latents").shape[1]
-    live = np.flatnonzero(live_latents(raw))
-    cut = {int(i): digitize(raw[:, i], bins) for i in live}
+    live = [int(i) for i in np.flatnonzero(live_latents(raw))]
+    cut = {i: digitize(raw[:, i], bins) for i in live}
     matrix = np.zeros((latents, latents))
     for position, i in enumerate(live):
         for j in live[position + 1 :]:

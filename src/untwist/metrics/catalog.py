@@ -133,7 +133,7 @@ def _labeled(
     takes_reference = options.pop("reference", False)
 
     def run(draw: Draw) -> Score:
-        more = {"key": draw.key} if keyed else {}
+        more: dict[str, object] = {"key": draw.key} if keyed else {}
         if takes_reference:
             more["reference"] = draw.reference
         return function(draw.codes, draw.factors, draw.space, **options, **more)

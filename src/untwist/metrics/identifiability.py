@@ -71,7 +71,7 @@ def _fitted(data: Sample, rows: Split, fit: Fit) -> Float[ndarray, "latent facto
     for factor in range(len(data.names)):
         targets = data.columns(factor)
         for group in groups:
-            steps = [StandardScaler()]
+            steps: list[StandardScaler | SplineTransformer] = [StandardScaler()]
             if fit == "componentwise":
                 steps.append(SplineTransformer(KNOTS, knots="quantile", extrapolation="constant"))
             model = make_pipeline(*steps, Ridge(RIDGE))

@@ -17,6 +17,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.linear_model import Lasso
+from threadpoolctl import threadpool_limits
 
 from untwist.factors import FactorSpace
 from untwist.metrics.draws import Split, generator, split
@@ -90,7 +91,9 @@ def _tree_column(name: Model, train: Sample, test: Sample, factor: int, seed: in
     if len(np.unique(targets[0])) < 2:
         return _Column(column, 1.0, float(np.mean(targets[1] == targets[0][0])))
     inputs = [part.codes[:, train.live] for part in (train, test)]
-    model = _trees(name, continuous, seed).fit(inputs[0], targets[0])
+    # One core a factor: threads inside histogram boosting would compete with the other factors.
+    with threadpool_limits(1, "openmp"):
+        model = _trees(name, continuous, seed).fit(inputs[0], targets[0])
     importance = (
         _gains(model, inputs[0].shape[1])
         if isinstance(model, HistGradientBoostingClassifier | HistGradientBoostingRegressor)
@@ -128,9 +131,9 @@ def _columns(
 
     # Trees release the interpreter lock while they grow, so threads share the codes for free;
     # the factors with most levels, which take longest, go first.
-    # Histogram boosting has threads of its own.
-    jobs = 1 if model == "histogram" else os.cpu_count()
-    done = list(Parallel(n_jobs=jobs, prefer="threads")(delayed(column)(int(k)) for k in order))
+    done = list(
+        Parallel(n_jobs=os.cpu_count(), prefer="threads")(delayed(column)(int(k)) for k in order)
+    )
     return [done[i] for i in np.argsort(order)]
 
 

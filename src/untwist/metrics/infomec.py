@@ -74,7 +74,7 @@ def infom(
     information = estimator(sample(codes, factors, space))
     names = information.sample.names
     if len(names) < 2:
-        raise NotApplicable(f"InfoM compares factors, but only {names[0]} varies")
+        raise NotApplicable(f"InfoM compares factors, but only {', '.join(names)} varies")
     kept = _pruned(information, active, reference)
     per_latent = _share(information.normalized())
     return Score(

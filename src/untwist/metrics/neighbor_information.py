@@ -103,7 +103,7 @@ def continuous_information(
     Agrees with `sklearn.feature_selection.mutual_info_regression` where values do not tie.
     """
     pair = np.stack([first / first.std(), second / second.std()], 1)
-    radii = KDTree(pair).query(pair, k=[k + 1], p=np.inf, workers=-1)[0][:, 0]
+    radii = KDTree(pair).query(pair, k=k + 1, p=np.inf, workers=-1)[0][:, -1]
     tied = radii == 0
     counts = np.empty((len(pair), 2))
     for axis in range(2):

@@ -22,7 +22,7 @@ class _Sums:
     ordered: Float[ndarray, " item"]
     everything: Float[ndarray, "3 prefix"]
     keys: Int[ndarray, " entry"]
-    own: Float[ndarray, "3 entry"]
+    own: Float[ndarray, "3 boundary"]
     first: Int[ndarray, " class"]
     last: Int[ndarray, " class"]
 

@@ -18,8 +18,11 @@ PENALTY = 0.01
 
 def _majority(train: Sample, test: Sample) -> Float[ndarray, " factor"]:
     """Test accuracy of always saying the most common training level."""
-    guesses = np.array([np.bincount(column).argmax() for column in train.levels.T])
-    return np.equal(test.levels, guesses).mean(0)
+    shares = np.zeros(len(train.names))
+    for factor, column in enumerate(train.levels.T):
+        guess = int(np.bincount(column).argmax())
+        shares[factor] = np.mean(test.levels[:, factor] == guess)
+    return shares
 
 
 def _library_accuracy(train: Sample, test: Sample) -> Float[ndarray, "latent factor"]:

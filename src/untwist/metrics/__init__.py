@@ -18,8 +18,8 @@ the value first, then the evidence. What all of them do with degenerate inputs i
   If none varies no labeled metric applies; if the codes do not vary either, that is an error.
 - *A level missing* from training or test items is never predicted, and has no ROC curve; it is
   not an error. Levels are those that occur, ranked, so gaps in their numbering do not matter.
-- *Ties*: bins are closed below; of equally good latents the first is named best, which no value
-  depends on; nearest-neighbor information takes a cluster of ties as the neighborhood; equal
+- *Ties*: bins are closed below; of equally informative latents the first is named best, which no
+  value depends on (JEMMIG takes the one of least entropy); nearest-neighbor information takes a cluster of ties as the neighborhood; equal
   votes go to the lowest level; ROC areas count a tie as half.
 - *Categorical factors* are labels for information and classifiers, indicators for linear methods
   (a correlation is then a correlation ratio). *Periodic factors* are levels for information and

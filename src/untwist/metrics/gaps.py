@@ -10,6 +10,8 @@ from untwist.metrics.record import NotApplicable, Score
 from untwist.metrics.sample import RawCodes, RawFactors, sample
 from untwist.types import InputError
 
+TIE = 1e-9
+
 
 def top_two(matrix: Float[ndarray, "row column"], axis: int) -> Float[ndarray, "2 kept"]:
     """Returns the largest and second largest entries along an axis; a missing rival is zero.
@@ -50,8 +52,9 @@ def mig(
     MIG = mean over factors k of (I(z_first; v_k) - I(z_second; v_k)) / H(v_k), where first and
     second are the two latents most informative about v_k.
 
-    Range 0 to 1, higher is better. Invariant to order, sign and relabeling; to monotone rescaling
-    with the neighbor estimator only approximately, with the histogram to affine rescaling only.
+    Range 0 to 1 (the neighbor estimator exceeds 1 by its error), higher is better. Invariant to
+    order, sign and relabeling; to monotone rescaling with the neighbor estimator only
+    approximately, with the histogram to affine rescaling only.
 
     Args:
         codes: one row an item.
@@ -129,7 +132,8 @@ def jemmig(
     """Returns the joint entropy minus mutual information gap, JEMMIG, in nats.
 
     JEMMIG = mean over factors k of H(z_first, v_k) - I(z_first; v_k) + I(z_second; v_k). It also
-    charges a latent for what it knows beyond its factor, so a noisy latent costs more.
+    charges a latent for what it knows beyond its factor, so a noisy latent costs more. Of latents
+    that tie for first, the one of least entropy counts.
 
     Range 0 to log(bins) plus the factor entropy, lower is better; invariances of `mig`. The form
     1 - JEMMIG / (H(v_k) + log bins), higher is better, is `parts["normalized"]`.
@@ -148,7 +152,9 @@ def jemmig(
         )
     bins = information.bins
     first, second = top_two(information.matrix, axis=0)
-    best = information.matrix.argmax(0)
+    # Of equally informative latents the least wasteful one, so that their order is immaterial.
+    tied = information.matrix >= first - TIE
+    best = np.where(tied, information.latent_entropies[:, None], np.inf).argmin(0)
     joint = information.latent_entropies[best] + information.entropies - first
     costs = joint - first + second
     normalized = 1 - costs / (information.entropies + np.log(bins))

@@ -171,7 +171,9 @@ def importance(
         done = _columns(model, train, test, alpha, seeds)
     else:
         zero = np.zeros(len(data.live))
-        done = [_Column(zero, *_constant_accuracy(train, test, k)) for k in range(len(data.names))]
+        done = [
+            _Column(zero, *_constant_quality(model, train, test, k)) for k in range(len(data.names))
+        ]
     return Importance(
         np.stack([column.importance for column in done], 1),
         np.array([column.train for column in done]),
@@ -187,9 +189,11 @@ def importance(
     )
 
 
-def _constant_accuracy(train: Sample, test: Sample, factor: int) -> tuple[float, float]:
+def _constant_quality(
+    model: Model, train: Sample, test: Sample, factor: int
+) -> tuple[float, float]:
     """What is left when no latent varies: the most common level, or no variance explained."""
-    if train.declared[factor] is None:
+    if train.declared[factor] is None or model == "lasso":
         return 0.0, 0.0
     guess = np.bincount(train.levels[:, factor]).argmax()
     first, second = (float(np.mean(p.levels[:, factor] == guess)) for p in (train, test))

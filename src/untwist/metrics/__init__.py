@@ -26,8 +26,8 @@ the value first, then the evidence. What all of them do with degenerate inputs i
   classifiers, cosine and sine for linear methods and regressions. *Ordinal* ones are their level.
   *Continuous* ones are cut into 20 bins of equal width where levels are needed, and taken as they
   are by neighbor information, squared correlation and regressions.
-- *Duplicated latents* have infinite total correlation, decided by rank and not by rounding; no
-  other value is infinite, and none is NaN.
+- *Duplicated latents* (and more latents than items) have infinite total correlation, decided by
+  rank and not by rounding; no other value is infinite, and none is NaN.
 - *Fewer latents than factors*: unmatched factors count 0 in MCC.
 - *Bad input* (NaN, infinities, one item, mismatched lengths, factors outside their sizes, fractions
   where integers are declared, no latents) raises `InputError` with a sentence.

@@ -27,7 +27,7 @@ def top_two(matrix: Float[ndarray, "row column"], axis: int) -> Float[ndarray, "
 
 
 def active_latents(
-    active: Bool[ndarray, " latent"] | None, live: Bool[ndarray, " latent"]
+    active: Bool[ndarray, " given"] | None, live: Bool[ndarray, " latent"]
 ) -> Bool[ndarray, " latent"]:
     """Returns the latents to average over: those that vary, and are in `active` if given."""
     if active is None:

@@ -112,6 +112,8 @@ def _lasso_column(train: Sample, test: Sample, factor: int, alpha: float) -> _Co
     kept = raw[0].std(0) > 0
     targets = [(c[:, kept] - raw[0][:, kept].mean(0)) / raw[0][:, kept].std(0) for c in raw]
     column = np.zeros(len(train.live))
+    if not kept.any():
+        return _Column(column, 0.0, 0.0)
     model = Lasso(alpha).fit(inputs[0][:, train.live], targets[0])
     column[train.live] = np.abs(np.atleast_2d(model.coef_)).sum(0)
     live = [x[:, train.live] for x in inputs]

@@ -31,14 +31,14 @@ def posterior_information(
     z = means[picked] + np.sqrt(variances[picked]) * noise
     counts = np.stack([np.bincount(c, minlength=max(sizes)) for c in levels.T])
     own = np.stack([counts[k][levels[picked, k]] for k in range(len(sizes))], 1)
-    # Transposed and scaled once: the loop then only squares, exponentiates and sums.
-    scale = np.sqrt(0.5 / variances).T.astype(np.float32)
-    shifted = (means.T * scale).astype(np.float32)
+    scale = np.sqrt(0.5 / variances).T
+    centers = np.ascontiguousarray(means.T)
     height = (np.sqrt(0.5 / np.pi) / np.sqrt(variances)).T.astype(np.float32)
     total = np.zeros((means.shape[1], len(sizes)))
     for low in range(0, len(picked), CHUNK):
         rows = slice(low, low + CHUNK)
-        gaps = z[rows].T[:, :, None].astype(np.float32) * scale[:, None] - shifted[:, None]
+        # Subtracted in double precision: a mean may be a million deviations from zero.
+        gaps = ((z[rows].T[:, :, None] - centers[:, None]) * scale[:, None]).astype(np.float32)
         density = np.exp(-(gaps**2)) * height[:, None]
         same = (levels[picked[rows], None] == levels[None]).astype(np.float32)
         inside = np.einsum("jsn,snk->sjk", density, same, optimize=True)

@@ -19,8 +19,9 @@ the value first, then the evidence. What all of them do with degenerate inputs i
 - *A level missing* from training or test items is never predicted, and has no ROC curve; it is
   not an error. Levels are those that occur, ranked, so gaps in their numbering do not matter.
 - *Ties*: bins are closed below; of equally informative latents the first is named best, which no
-  value depends on (JEMMIG takes the one of least entropy); nearest-neighbor information takes a cluster of ties as the neighborhood; equal
-  votes go to the lowest level; ROC areas count a tie as half.
+  value depends on (JEMMIG takes the one of least entropy); nearest-neighbor information takes a
+  cluster of ties as the neighborhood; equal votes go to the lowest level; ROC areas count a tie
+  as half.
 - *Categorical factors* are labels for information and classifiers, indicators for linear methods
   (a correlation is then a correlation ratio). *Periodic factors* are levels for information and
   classifiers, cosine and sine for linear methods and regressions. *Ordinal* ones are their level.

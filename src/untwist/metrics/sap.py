@@ -32,7 +32,7 @@ def _library_accuracy(train: Sample, test: Sample) -> Float[ndarray, "latent fac
         model = LinearSVC(C=PENALTY, class_weight="balanced")
         model.fit(train.codes[:, [latent]], train.levels[:, factor])
         predicted = model.predict(test.codes[:, [latent]])
-        matrix[latent, factor] = (predicted == test.levels[:, factor]).mean()
+        matrix[latent, factor] = np.mean(predicted == test.levels[:, factor])
     return matrix
 
 

@@ -100,17 +100,23 @@ class Interventions:
         variance = np.maximum(squares - total**2 / count, 0.0) / (count - 1)
         return shift + total / count, variance, high - low
 
+    def _grid(self) -> tuple[int, Int[ndarray, " factor"], Int[ndarray, " factor"]]:
+        """The size of the grid, and sizes and strides of its factors, in the narrowest integers."""
+        dtype = np.int32 if self.space.grid_size < 2**31 else np.int64
+        sizes, strides = self.space.grid_sizes, self.space.strides
+        return self.space.grid_size, np.array(sizes, dtype), np.array(strides, dtype)
+
     def groups(
         self, count: int, width: int, rng: np.random.Generator
     ) -> Iterator[tuple[Int[ndarray, " group"], Int[ndarray, "group width"]]]:
         """Yields the held factor and the grid points of groups that share its value."""
         kept, step = self.factors, max(1, self.chunk // width)
-        sizes, strides = np.array(self.space.grid_sizes), np.array(self.space.strides)
+        whole, sizes, strides = self._grid()
         for start in range(0, count, step):
             held = kept[rng.integers(len(kept), size=min(step, count - start))]
-            index = rng.integers(self.space.grid_size, size=(len(held), width))
+            index = rng.integers(whole, size=(len(held), width), dtype=sizes.dtype)
             stride, size = strides[held][:, None], sizes[held][:, None]
-            value = rng.integers(size)
+            value = rng.integers(size, dtype=sizes.dtype)
             yield held, index + (value - index // stride % size) * stride
 
     def pairs(
@@ -118,10 +124,10 @@ class Interventions:
     ) -> Iterator[tuple[Int[ndarray, " group"], Int[ndarray, "2 group width"]]]:
         """Yields the held factor and pairs of grid points, each pair with a value of its own."""
         kept, step = self.factors, max(1, self.chunk // (2 * width))
-        sizes, strides = np.array(self.space.grid_sizes), np.array(self.space.strides)
+        whole, sizes, strides = self._grid()
         for start in range(0, count, step):
             held = kept[rng.integers(len(kept), size=min(step, count - start))]
-            first, second = rng.integers(self.space.grid_size, size=(2, len(held), width))
+            first, second = rng.integers(whole, size=(2, len(held), width), dtype=sizes.dtype)
             stride, size = strides[held][:, None], sizes[held][:, None]
             second = second + (first // stride % size - second // stride % size) * stride
             yield held, np.stack([first, second])

@@ -116,12 +116,13 @@ def udr(
     masked = [member * keep for member, keep in zip(members, kept, strict=True)]
     everyone = np.concatenate(masked, 1)
     latents = kept.shape[1]
+    cross = everyone.T @ everyone / items
     strength = np.zeros((count, count))
     for source in range(count):
-        moment = masked[source].T @ everyone / items
+        own = slice(source * latents, (source + 1) * latents)
+        moment = cross[own]
         if relation == "lasso":
-            gram = masked[source].T @ masked[source] / items
-            moment = lasso_weights(gram, moment, ALPHA)
+            moment = lasso_weights(moment[:, own], moment, ALPHA)
         for target in range(count):
             block = np.abs(moment[:, target * latents : (target + 1) * latents])
             strength[source, target] = _relative_strength(block[kept[source]][:, kept[target]])

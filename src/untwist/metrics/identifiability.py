@@ -1,9 +1,10 @@
 """Identifiability: MCC, and R^2 of linear and nonlinear regressions from codes to factors."""
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
@@ -20,6 +21,7 @@ from untwist.types import InputError, RandomKey, nearest
 
 Fit = Literal["none", "affine", "componentwise"]
 Correlation = Literal["pearson", "spearman"]
+Step = Ridge | SplineTransformer | Nystroem
 RIDGE = 1e-8
 KERNEL_RIDGE = 1e-3
 LANDMARKS = 300
@@ -57,6 +59,26 @@ def _plain(data: Sample, correlation: Correlation) -> Float[ndarray, "latent fac
     return matrix
 
 
+def _explained_factors(
+    data: Sample, rows: Split, latents: Int[ndarray, " chosen"], steps: Sequence[Step]
+) -> Float[ndarray, " factor"]:
+    """Test R^2 of each factor after a regression on some latents; 0 where there are none."""
+    if len(latents) == 0:
+        return np.zeros(len(data.names))
+    targets = [data.columns(factor) for factor in range(len(data.names))]
+    joined, inputs = np.concatenate(targets, 1), data.codes[:, latents]
+    model = make_pipeline(StandardScaler(), *steps)
+    guess = model.fit(inputs[rows.train], joined[rows.train]).predict(inputs[rows.test])
+    truth, guess = joined[rows.test], guess.reshape(len(rows.test), -1)
+    edges = np.cumsum([0] + [target.shape[1] for target in targets])
+    return np.array(
+        [
+            explained(truth[:, low:high], guess[:, low:high])
+            for low, high in zip(edges[:-1], edges[1:], strict=True)
+        ]
+    )
+
+
 def _fitted(data: Sample, rows: Split, fit: Fit) -> Float[ndarray, "latent factor"]:
     """Test correlations (the root of R^2) after a fit on the training items.
 
@@ -65,19 +87,13 @@ def _fitted(data: Sample, rows: Split, fit: Fit) -> Float[ndarray, "latent facto
     """
     matrix = np.zeros((len(data.live), len(data.names)))
     live = np.flatnonzero(data.live)
-    if len(live) == 0:
+    if fit == "affine":
+        matrix[live] = np.sqrt(_explained_factors(data, rows, live, [Ridge(RIDGE)]))
         return matrix
-    groups = [live] if fit == "affine" else [live[[i]] for i in range(len(live))]
-    for factor in range(len(data.names)):
-        targets = data.columns(factor)
-        for group in groups:
-            steps: list[StandardScaler | SplineTransformer] = [StandardScaler()]
-            if fit == "componentwise":
-                steps.append(SplineTransformer(KNOTS, knots="quantile", extrapolation="constant"))
-            model = make_pipeline(*steps, Ridge(RIDGE))
-            model.fit(data.codes[rows.train][:, group], targets[rows.train])
-            guess = model.predict(data.codes[rows.test][:, group]).reshape(len(rows.test), -1)
-            matrix[group, factor] = np.sqrt(explained(targets[rows.test], guess))
+    spline = SplineTransformer(KNOTS, knots="quantile", extrapolation="constant")
+    for latent in live:
+        found = _explained_factors(data, rows, np.array([latent]), [spline, Ridge(RIDGE)])
+        matrix[latent] = np.sqrt(found)
     return matrix
 
 
@@ -159,22 +175,8 @@ def _rows(data: Sample, parts: Split | None, key: RandomKey | None) -> Split:
     return split(len(data.codes), None, key=key)
 
 
-def _regression_score(data: Sample, rows: Split, steps: list, name: str) -> Score:
-    per_factor = np.zeros(len(data.names))
-    inputs = data.codes[:, data.live]
-    if data.live.any():
-        targets = [data.columns(factor) for factor in range(len(data.names))]
-        model = make_pipeline(StandardScaler(), *steps)
-        joined = np.concatenate(targets, 1)
-        guess = model.fit(inputs[rows.train], joined[rows.train]).predict(inputs[rows.test])
-        guess = guess.reshape(len(rows.test), -1)
-        edges = np.cumsum([0] + [target.shape[1] for target in targets])
-        per_factor = np.array(
-            [
-                explained(joined[rows.test, low:high], guess[:, low:high])
-                for low, high in zip(edges[:-1], edges[1:], strict=True)
-            ]
-        )
+def _regression_score(data: Sample, rows: Split, steps: Sequence[Step], name: str) -> Score:
+    per_factor = _explained_factors(data, rows, np.flatnonzero(data.live), steps)
     return Score(float(per_factor.mean()), name, {}, data.names, per_factor=per_factor)
 
 

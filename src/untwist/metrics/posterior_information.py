@@ -7,7 +7,9 @@ from numpy import ndarray
 from untwist.metrics.draws import generator
 from untwist.types import RandomKey
 
-CHUNK = 16
+CHUNK = 4
+# Means further from zero than this many deviations need double precision in their differences.
+FAR = 1e3
 
 
 def posterior_information(
@@ -32,14 +34,16 @@ def posterior_information(
     counts = np.stack([np.bincount(c, minlength=max(sizes)) for c in levels.T])
     own = np.stack([counts[k][levels[picked, k]] for k in range(len(sizes))], 1)
     scale = np.sqrt(0.5 / variances).T
-    centers = np.ascontiguousarray(means.T)
+    far = np.abs(means).max() * scale.max() > FAR
+    dtype = np.float64 if far else np.float32
+    scale, z = scale.astype(dtype), z.astype(dtype)
+    centers = np.ascontiguousarray(means.T, dtype)
     height = (np.sqrt(0.5 / np.pi) / np.sqrt(variances)).T.astype(np.float32)
     total = np.zeros((means.shape[1], len(sizes)))
     for low in range(0, len(picked), CHUNK):
         rows = slice(low, low + CHUNK)
-        # Subtracted in double precision: a mean may be a million deviations from zero.
-        gaps = ((z[rows].T[:, :, None] - centers[:, None]) * scale[:, None]).astype(np.float32)
-        density = np.exp(-(gaps**2)) * height[:, None]
+        gaps = (z[rows].T[:, :, None] - centers[:, None]) * scale[:, None]
+        density = np.exp(-(gaps * gaps).astype(np.float32)) * height[:, None]
         same = (levels[picked[rows], None] == levels[None]).astype(np.float32)
         inside = np.einsum("jsn,snk->sjk", density, same, optimize=True)
         ratio = (inside / own[rows][:, None]) / (density.sum(2).T[:, :, None] / items)

@@ -52,9 +52,10 @@ from untwist.metrics.neighbor_score import neighbor_score
 from untwist.metrics.record import NotApplicable, Score
 from untwist.metrics.sampler import Sampler, grid_sampler
 from untwist.metrics.sap import sap
-from untwist.metrics.score import Row, ScoreTable, metric_names, score
+from untwist.metrics.score import metric_names, score
 from untwist.metrics.summaries import kl_to_prior, reconstruction
 from untwist.metrics.support import factorized_support
+from untwist.metrics.table import Row, ScoreTable
 from untwist.metrics.udr import udr
 from untwist.metrics.unsupervised import (
     active_units,

@@ -1,0 +1,314 @@
+"""Degenerate inputs have a value or a reason in every metric; bad inputs have a sentence."""
+
+import math
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from planted import CASES, GRID, SPACE, standardized
+
+from untwist.factors import FactorSpace
+from untwist.metrics import (
+    NotApplicable,
+    Posterior,
+    Split,
+    active_units,
+    beta_vae_score,
+    downstream,
+    explicitness,
+    factor_vae_score,
+    gaussian_total_correlation,
+    grid_sampler,
+    infoc,
+    infom,
+    kl_to_prior,
+    mcc,
+    metric_names,
+    mig,
+    mig_sup,
+    modularity,
+    neighbor_score,
+    reconstruction,
+    sap,
+    score,
+    udr,
+)
+from untwist.types import InputError
+
+KEY = jax.random.key(0)
+FACTORS = np.concatenate([GRID, GRID])[:150]
+CODES = standardized(FACTORS) + 0.05 * np.random.default_rng(0).standard_normal(FACTORS.shape)
+ONE = FactorSpace(("a",), (5,), ("ordinal",))
+MIXED = FactorSpace(("a", "b", "c"), (None, 4, 6), ("continuous", "categorical", "periodic"))
+
+
+def with_column(codes, column):
+    return np.concatenate([codes, column], 1)
+
+
+def degenerate():
+    constant = FACTORS.copy()
+    constant[:, 1] = 2
+    gappy = FACTORS.copy()
+    gappy[:, 2] = np.where(gappy[:, 2] == 5, 5, 0)
+    rare = FACTORS.copy()
+    rare[:, 0] = 0
+    rare[3, 0] = 4
+    real = FACTORS.astype(float)
+    real[:, 0] = np.random.default_rng(1).standard_normal(len(real))
+    wild = CODES * [1.0, 1.0, 1e8]
+    return {
+        "dead latent": (with_column(CODES, np.full((150, 1), 3.0)), FACTORS, SPACE),
+        "dead latent with rounding": (
+            with_column(CODES, 3.0 + 1e-7 * np.arange(150)[:, None] / 150),
+            FACTORS,
+            SPACE,
+        ),
+        "constant code": (np.full((150, 3), 2.0), FACTORS, SPACE),
+        "copy": (with_column(CODES, CODES[:, :1]), FACTORS, SPACE),
+        "one latent": (CODES[:, :1], FACTORS, SPACE),
+        "one dead latent": (np.zeros((150, 1)), FACTORS, SPACE),
+        "one factor": (CODES, FACTORS[:, :1], ONE),
+        "one latent and factor": (CODES[:, :1], FACTORS[:, :1], ONE),
+        "constant factor": (CODES, constant, SPACE),
+        "levels that never occur": (CODES, gappy, SPACE),
+        "a level that occurs once": (CODES, rare, SPACE),
+        "fewer latents": (CODES[:, :2], FACTORS, SPACE),
+        "one latent a million times larger": (wild, FACTORS, SPACE),
+        "mixed kinds": (CODES, real, MIXED),
+        "tied codes": (np.round(CODES), FACTORS, SPACE),
+        "single precision": (CODES.astype(np.float32), FACTORS, SPACE),
+        "few items": (CODES[:12], FACTORS[:12], SPACE),
+        "two items": (CODES[:2], FACTORS[:2] + [[0, 0, 0], [1, 1, 1]], SPACE),
+        "binary codes": (np.sign(CODES), FACTORS, SPACE),
+    }
+
+
+DEGENERATE = degenerate()
+
+
+@pytest.mark.parametrize("name", sorted(DEGENERATE))
+def test_every_metric_has_a_finite_value_or_a_reason(name):
+    codes, factors, space = DEGENERATE[name]
+    table = score(
+        codes,
+        factors,
+        space,
+        key=KEY,
+        repeats=0,
+        variances=np.full(codes.shape, 0.1, codes.dtype),
+        losses=np.ones(len(codes)),
+    )
+    assert [row.metric for row in table.rows] == list(metric_names())
+    for row in table.rows:
+        if row.value is None:
+            assert row.reason, row.metric
+        elif name in ("copy", "two items") and row.metric == "gaussian_total_correlation":
+            assert row.value == math.inf
+        else:
+            assert math.isfinite(row.value), row.metric
+            assert not row.reason
+
+
+def reasons(codes, factors, space, **options):
+    rows = score(codes, factors, space, key=KEY, repeats=0, **options).rows
+    return {row.metric: row.reason for row in rows if row.value is None}
+
+
+def test_metrics_without_labels_say_so():
+    found = reasons(CODES, None, None)
+    assert "needs the factors" in found["mig"]
+    assert "posterior variances" in found["kl_to_prior"]
+    assert "reconstruction loss" in found["reconstruction"]
+    assert "gaussian_total_correlation" not in found
+
+
+def test_metrics_without_a_grid_say_so():
+    assert "pass a sampler" in reasons(CODES[:50], FACTORS[:50], SPACE)["beta_vae_score"]
+    real = DEGENERATE["mixed kinds"]
+    assert "pass a sampler" in reasons(*real)["factor_vae_score"]
+
+
+def test_metrics_of_pairs_of_latents_say_that_there_is_one():
+    found = reasons(CODES[:, :1], FACTORS, SPACE)
+    for name in (
+        "gaussian_total_correlation",
+        "wasserstein_correlation",
+        "infoc",
+        "mean_mutual_information",
+        "factorized_support",
+        "dci_completeness_fast",
+    ):
+        assert "one" in found[name]
+    assert "mig" not in found
+
+
+def test_metrics_of_pairs_of_factors_say_that_one_varies():
+    found = reasons(CODES, FACTORS[:, :1], ONE)
+    for name in ("modularity", "infom", "dci_disentanglement_fast"):
+        assert "only a varies" in found[name]
+
+
+@pytest.mark.parametrize(
+    ("codes", "factors", "space", "sentence"),
+    [
+        (np.where(np.arange(150)[:, None] == 7, np.nan, CODES), FACTORS, SPACE, "first at row 7"),
+        (np.where(CODES > 2, np.inf, CODES) + np.inf, FACTORS, SPACE, "must be finite"),
+        (CODES[:99], FACTORS, SPACE, "99 rows of codes and 150 of factors"),
+        (CODES, FACTORS + 1, SPACE, "expected 0 to 4"),
+        (CODES, FACTORS - 1, SPACE, "from -1 to"),
+        (CODES, FACTORS * 1.0, SPACE, "must be integers"),
+        (CODES, FACTORS + 0.5, MIXED, "takes integers"),
+        (CODES, np.where(FACTORS > 1, np.nan, 0.0), MIXED, "factors must be finite"),
+        (CODES, FACTORS[:, :2], SPACE, "one column for each of a, b, c"),
+        (CODES[:1], FACTORS[:1], SPACE, "give two items or more"),
+        (CODES[:, :0], FACTORS, SPACE, "no latents"),
+        (CODES[:, 0], FACTORS, SPACE, "one row an item"),
+        (CODES.astype(complex), FACTORS, SPACE, "real numbers"),
+        (np.ones((9, 2)), np.ones((9, 3), int), SPACE, "all 9 items are equal"),
+    ],
+)
+def test_bad_input_has_a_sentence_in_metrics_and_in_the_table(codes, factors, space, sentence):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with pytest.raises(InputError, match=sentence):
+            mig(codes, factors, space)
+        with pytest.raises(InputError, match=sentence):
+            score(codes, factors, space, ["mig"], key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: score(CODES, FACTORS, SPACE, ["mgi"], key=KEY), "did you mean 'mig'"),
+        (lambda: score(CODES, FACTORS, SPACE, [], key=KEY), "at least one metric"),
+        (lambda: score(CODES, FACTORS, SPACE, key=KEY, repeats=1), "repeats must be 0"),
+        (lambda: score(CODES, FACTORS, None, key=KEY), "together with their space"),
+        (lambda: score(np.zeros((0, 9, 2)), None, None, key=KEY), "no members"),
+        (lambda: score(np.stack([CODES, CODES * np.nan]), None, None, key=KEY), "member 1: codes"),
+        (
+            lambda: score(np.stack([CODES] * 2), FACTORS, SPACE, key=KEY, sampler=[np.sin]),
+            "one sampler for each of 2",
+        ),
+        (
+            lambda: score(np.stack([CODES] * 2), FACTORS, SPACE, key=KEY, sampler=np.sin),
+            "list of samplers",
+        ),
+        (
+            lambda: score(np.stack([CODES] * 2), None, None, key=KEY, losses=np.ones((1, 150))),
+            "losses must have one entry a member",
+        ),
+        (lambda: explicitness(CODES[:2], FACTORS[:2], SPACE, key=KEY), "cannot be split"),
+        (lambda: neighbor_score(CODES[:5], FACTORS[:5], SPACE, key=KEY), "5 neighbors need"),
+        (lambda: downstream(CODES, FACTORS, SPACE, key=KEY, sizes=()), "training sizes"),
+        (lambda: mcc(CODES, FACTORS, SPACE, fit="affine"), "pass a key"),
+        (
+            lambda: sap(CODES, FACTORS, SPACE, key=KEY, parts=Split(np.arange(9), np.arange(999))),
+            "rows between 0 and 149",
+        ),
+        (lambda: mig_sup(CODES, FACTORS, SPACE, active=np.ones(2, bool)), "each of 3 latents"),
+        (lambda: kl_to_prior(CODES, variances=np.zeros_like(CODES)), "positive and finite"),
+        (lambda: kl_to_prior(CODES, variances=CODES[:9]), "shape of the means"),
+        (lambda: active_units(CODES, variances=CODES[:9]), "shape of the means"),
+        (lambda: reconstruction(np.array([np.nan])), "one finite number an item"),
+        (lambda: udr(CODES), r"\[member, item, latent\]"),
+        (lambda: udr(CODES[None]), "there is one"),
+        (lambda: udr(np.stack([CODES] * 2), kl=np.ones((2, 2))), "one value a member and latent"),
+        (lambda: grid_sampler(CODES[:50], FACTORS[:50], SPACE), "lack 70 of them"),
+        (lambda: beta_vae_score(lambda i: np.zeros(3), SPACE, key=KEY), "a sampler must give"),
+        (
+            lambda: beta_vae_score(lambda i: np.full((*i.shape, 2), np.nan), SPACE, key=KEY),
+            "NaN or infinite",
+        ),
+        (lambda: beta_vae_score(lambda i: i[..., None] * 1.0, ONE, key=KEY), "two factors"),
+        (
+            lambda: mig(CODES, FACTORS, SPACE, estimator=Posterior(-(CODES**2), KEY)),
+            "variances must be positive",
+        ),
+    ],
+)
+def test_mistakes_have_a_sentence(call, sentence):
+    with pytest.raises(InputError, match=sentence):
+        call()
+
+
+def test_a_level_that_the_test_rows_lack_is_no_error():
+    missing = Split(np.arange(150), np.flatnonzero(FACTORS[:, 0] != 4))
+    assert explicitness(CODES, FACTORS, SPACE, key=KEY, parts=missing).value > 0.99
+    unseen = Split(np.flatnonzero(FACTORS[:, 0] != 4), np.arange(150))
+    assert sap(CODES, FACTORS, SPACE, key=KEY, parts=unseen).value < 1
+    assert downstream(CODES, FACTORS, SPACE, key=KEY, parts=unseen).value < 0.95
+
+
+def test_one_large_latent_prunes_the_others_only_in_the_reference():
+    codes, factors = CASES["aligned"]
+    large = codes * [100.0, 1.0, 1.0]
+    before = infom(codes, factors, SPACE).value
+    assert infom(large, factors, SPACE).value == pytest.approx(before, abs=1e-9)
+    assert infom(large, factors, SPACE, reference=True).parts["active"].tolist() == [
+        True,
+        False,
+        False,
+    ]
+    with pytest.raises(NotApplicable, match="only one is active"):
+        infoc(large, factors, SPACE, reference=True)
+
+
+def test_active_latents_are_counted_and_not_the_length_of_a_mask():
+    table = np.concatenate([standardized(GRID), np.zeros((120, 2)), 0.01 * GRID[:, :1]], 1)
+
+    def sampler(index):
+        return table[index]
+
+    sizes = {"train": 200, "test": 100}
+    assert factor_vae_score(sampler, SPACE, key=KEY, **sizes).parts["active_count"] == 4
+    pruned = factor_vae_score(sampler, SPACE, key=KEY, reference=True, **sizes)
+    assert pruned.parts["active_count"] == 3
+    empty = factor_vae_score(lambda i: np.zeros((*i.shape, 2)), SPACE, key=KEY, **sizes)
+    assert (empty.value, empty.parts["active_count"]) == (0.0, 0.0)
+
+
+def test_no_call_of_the_sampler_exceeds_the_chunk():
+    largest = []
+
+    def sampler(index):
+        largest.append(index.size)
+        return standardized(GRID)[index]
+
+    factor_vae_score(sampler, SPACE, key=KEY, train=300, test=100, chunk=256)
+    beta_vae_score(sampler, SPACE, key=KEY, train=300, test=100, chunk=256)
+    assert max(largest) <= 256
+
+
+def test_factors_with_many_values_keep_them_all():
+    space = FactorSpace(("x",), (40,), ("ordinal",))
+    factors = np.tile(np.arange(40), 10)[:, None]
+    found = mig(factors * 1.0, factors, space)
+    assert found.parts["entropies"][0] == pytest.approx(np.log(40))
+    assert found.matrix[0, 0] == pytest.approx(np.log(20))
+
+
+def test_total_correlation_of_a_linear_combination_is_infinite_in_either_precision():
+    joined = np.concatenate([CODES, CODES @ [[1.0], [2.0], [-1.0]]], 1)
+    assert gaussian_total_correlation(joined).value == math.inf
+    assert gaussian_total_correlation(joined.astype(np.float32)).value == math.inf
+    nearly = joined + 1e-4 * np.random.default_rng(0).standard_normal(joined.shape)
+    assert math.isfinite(gaussian_total_correlation(nearly).value)
+
+
+def test_periodic_factors_are_found_on_the_circle_and_categorical_ones_under_any_names():
+    angle = 2 * np.pi * GRID[:, [2]] / 6
+    circle = np.concatenate([np.cos(angle), np.sin(angle)], 1)
+    space = FactorSpace(("hue",), (6,), ("periodic",))
+    found = mcc(circle, GRID[:, [2]], space)
+    assert found.value == pytest.approx(1.0)
+    names = FactorSpace(("shape",), (6,), ("categorical",))
+    shuffled = np.array([3, 0, 5, 1, 4, 2])[GRID[:, [2]]]
+    assert mcc(GRID[:, [2]] * 1.0, shuffled, names).value == pytest.approx(1.0)
+
+
+def test_modularity_of_a_perfect_code_does_not_pay_for_dead_latents():
+    codes, factors = CASES["dead"]
+    assert modularity(codes, factors, SPACE).value > 0.99
+    assert modularity(codes, factors, SPACE, reference=True).value < 0.76

@@ -62,6 +62,47 @@ def least_loss_unrotated(jacobian: Float[ndarray, "pixel latent"], budget: float
     return float(len(norms) * np.exp((np.sum(np.log(norms)) - budget) / len(norms)))
 
 
+@dataclass(frozen=True)
+class _Chart:
+    """Coordinates of the game around rotations `start`: V = start (I - A)^-1 (I + A), A skew."""
+
+    start: ndarray
+    grams: ndarray
+    budget: float
+    logarithm: bool
+
+    @property
+    def above(self) -> tuple[ndarray, ...]:
+        return np.triu_indices(self.start.shape[1], 1)
+
+    def unpack(self, vector: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+        """Rotations, (I - A)^-1, and variances shifted onto the budget."""
+        samples, latents = self.start.shape[:2]
+        turns, logs = np.split(vector, [samples * len(self.above[0])])
+        skew = np.zeros_like(self.start)
+        skew[:, *self.above] = turns.reshape(samples, -1)
+        skew -= skew.transpose(0, 2, 1)
+        resolvent = np.linalg.inv(np.eye(latents) - skew)
+        logs = logs - logs.mean() - self.budget / logs.size
+        turned = self.start @ resolvent @ (np.eye(latents) + skew)
+        return turned, resolvent, np.exp(logs).reshape(samples, latents)
+
+    def loss(self, vector: ndarray) -> tuple[float, ndarray]:
+        """The loss and its gradient."""
+        turn, resolvent, variances = self.unpack(vector)
+        stretched = self.grams @ turn
+        norms = np.sum(turn * stretched, axis=1)
+        losses = np.sum(norms * variances, axis=1)
+        weight = (1 / losses if self.logarithm else np.ones_like(losses))[:, None]
+        pull = 2 * weight[:, None] * stretched * variances[:, None, :]
+        back = resolvent.transpose(0, 2, 1)
+        slope = 2 * back @ self.start.transpose(0, 2, 1) @ pull @ back
+        turns = (slope - slope.transpose(0, 2, 1))[:, *self.above]
+        logs = weight * norms * variances
+        total = np.sum(np.log(losses)) if self.logarithm else np.sum(losses)
+        return float(total), np.concatenate([turns.ravel(), (logs - logs.mean()).ravel()])
+
+
 def descend(
     jacobians: Float[ndarray, "sample pixel latent"],
     budget: float,
@@ -71,8 +112,7 @@ def descend(
 ) -> Descent:
     """Returns where descent from a random start ends; knows nothing of the closed form.
 
-    Rotations are `V = V_0 (I - A)^-1 (I + A)` with A skew, log-variances are shifted onto the
-    budget, and L-BFGS walks over both.
+    L-BFGS walks over rotations and log-variances, in a chart that is centered anew now and then.
 
     Args:
         jacobians: One Jacobian a sample.
@@ -82,36 +122,18 @@ def descend(
     """
     samples, _, latents = jacobians.shape
     draw = generator(key)
-    start = np.stack([orthogonal(latents, draw) for _ in range(samples)])
+    turn = np.stack([orthogonal(latents, draw) for _ in range(samples)])
     grams = np.einsum("spi,spj->sij", jacobians, jacobians)
-    above = np.triu_indices(latents, 1)
-
-    def unpack(vector: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-        turns, logs = np.split(vector, [samples * len(above[0])])
-        skew = np.zeros((samples, latents, latents))
-        skew[:, above[0], above[1]] = turns.reshape(samples, -1)
-        skew -= skew.transpose(0, 2, 1)
-        resolvent = np.linalg.inv(np.eye(latents) - skew)
-        logs = logs.reshape(samples, latents)
-        logs = logs - logs.mean() - budget / logs.size
-        return start @ resolvent @ (np.eye(latents) + skew), resolvent, np.exp(logs)
-
-    def loss(vector: ndarray) -> tuple[float, ndarray]:
-        turn, resolvent, variances = unpack(vector)
-        stretched = grams @ turn
-        norms = np.einsum("sij,sij->sj", turn, stretched)
-        losses = np.sum(norms * variances, axis=1)
-        weight = (1 / losses if logarithm else np.ones(samples))[:, None]
-        pull = 2 * weight[:, None] * stretched * variances[:, None, :]
-        back = resolvent.transpose(0, 2, 1)
-        slope = 2 * back @ start.transpose(0, 2, 1) @ pull @ back
-        turns = (slope - slope.transpose(0, 2, 1))[:, above[0], above[1]]
-        logs = weight * norms * variances
-        total = np.sum(np.log(losses)) if logarithm else np.sum(losses)
-        return float(total), np.concatenate([turns.ravel(), (logs - logs.mean()).ravel()])
-
-    first = draw.standard_normal(samples * (len(above[0]) + latents))
-    options = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
-    found = scipy.optimize.minimize(loss, first, jac=True, method="L-BFGS-B", options=options)
-    turn, _, variances = unpack(found.x)
-    return Descent(float(found.fun), turn, variances)
+    logs, flat = draw.standard_normal(samples * latents), samples * latents * (latents - 1) // 2
+    loss, variances, options = np.inf, np.exp(logs), {"ftol": 1e-15, "gtol": 1e-10}
+    for _ in range(20):
+        chart = _Chart(turn, grams, budget, logarithm)
+        first = np.concatenate([np.zeros(flat), logs])
+        found = scipy.optimize.minimize(
+            chart.loss, first, jac=True, method="L-BFGS-B", options={"maxiter": 100, **options}
+        )
+        turn, _, variances = chart.unpack(found.x)
+        logs, before, loss = np.log(variances).ravel(), loss, float(found.fun)
+        if before - loss < 1e-13:
+            break
+    return Descent(loss, turn, variances)

@@ -27,7 +27,7 @@ def _log_volume(matrix: ndarray) -> float:
 def _sixty_degrees() -> ndarray:
     """Rodrigues' rotation by 60 degrees about (1, 1, 0); its odd entry is sqrt(6)/4."""
     axis, angle = np.array([1.0, 1.0, 0.0]) / np.sqrt(2), np.pi / 3
-    cross = np.cross(np.eye(3), -axis)
+    cross = np.cross(np.eye(3), axis)
     return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
 
 

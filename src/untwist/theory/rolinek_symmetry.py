@@ -36,7 +36,7 @@ def prop2(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _turned) -
 def lem_s6(key: Key, *, claim: Callable[[ndarray], ndarray] = np.transpose) -> Evidence:
     """p(x) by averaging p(x|z) of a nonlinear decoder over the prior, before and after."""
     draw = generator(key)
-    weights, x = 0.5 * draw.standard_normal((4, 2)), draw.standard_normal(4)
+    weights, x = 0.3 * draw.standard_normal((4, 2)), draw.standard_normal(4)
     turn = claim(orthogonal(2, draw))
 
     def density(matrix: ndarray) -> ndarray:

@@ -107,8 +107,13 @@ def slope_penalty(slope: Float[ndarray, "*point"], beta: float) -> Float[ndarray
 def ramp_cost(width: float, beta: float, *, rise: float = 1.0) -> float:
     """Returns the penalty integrated over a line on which f rises linearly within `width`.
 
-    It falls to zero with the width: the calculus of variations has no smooth minimum below
-    `slope^2 = beta`, and plateaus with jumps win.
+    It rises as the ramp steepens to `slope^2 = 3.92 beta` and from there falls to zero: the
+    penalty is concave in steep slopes, so that no smooth f is a minimum and plateaus with jumps win.
+
+    Args:
+        width: Length on which f rises.
+        beta: Weight of the KL term.
+        rise: How much f rises.
 
     >>> round(ramp_cost(1.0, 1.0), 6), round(ramp_cost(0.01, 1.0), 6)
     (0.346574, 0.046052)

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +47,11 @@ def eq5(key: Key, *, claim: Callable[..., float] = deterministic_elbo) -> Eviden
         bends = bend[:, None, None] * weights[:, :, None] * weights[:, None, :]
         hessian = likelihood_hessian(slope[:, None] * weights, bends, np.ones(3), x - out)
         at_mean = log_normal(x, out, np.eye(3)).item()
-        return float(true) - beta * kl_to_prior(mean, cut) - claim(at_mean, hessian, mean, cut, beta=beta)
+        return (
+            float(true)
+            - beta * kl_to_prior(mean, cut)
+            - claim(at_mean, hessian, mean, cut, beta=beta)
+        )
 
     return every(
         equal(error(False, 1.0), 0),
@@ -74,8 +79,9 @@ def eq6(key: Key, *, claim: Callable[..., ndarray] = likelihood_hessian) -> Evid
     chance = 1 / (1 + np.exp(-out))
     gaussian = _hessian_of(lambda z: -jnp.sum((x - jnp.tanh(weights @ z)) ** 2) / 0.6, code)
     bernoulli = _hessian_of(
-        lambda z: (x - 1) @ jnp.tanh(weights @ z)
-        - jnp.sum(jnp.log1p(jnp.exp(-jnp.tanh(weights @ z)))),
+        lambda z: (
+            (x - 1) @ jnp.tanh(weights @ z) - jnp.sum(jnp.log1p(jnp.exp(-jnp.tanh(weights @ z))))
+        ),
         code,
     )
     return every(
@@ -105,7 +111,7 @@ def eq7(key: Key, *, claim: Callable[[ndarray, float], ndarray] = best_variances
 
 
 def _sorted_pairing(hessian: ndarray, spread: ndarray) -> float:
-    """von Neumann: eigenvalues and variances paired in the same order (erratum E15)."""
+    """Returns von Neumann's bound: eigenvalues and variances paired in the same order (erratum E15)."""
     return float(np.sort(hessian) @ np.sort(spread))
 
 
@@ -142,9 +148,7 @@ def thm5(key: Key, *, claim: Callable[[ndarray, float], float] = _tied) -> Evide
         return deterministic_elbo(0.0, hessian, np.zeros(3), spread, beta=beta)
 
     turned = [best(orthogonal(3, draw)) for _ in range(200)]
-    return every(
-        at_most(turned, claim(values, beta)), equal(best(np.eye(3)), claim(values, beta))
-    )
+    return every(at_most(turned, claim(values, beta)), equal(best(np.eye(3)), claim(values, beta)))
 
 
 def eq14(key: Key, *, claim: Callable[[ndarray, float], ndarray] = slope_penalty) -> Evidence:
@@ -160,7 +164,9 @@ def eq14(key: Key, *, claim: Callable[[ndarray, float], ndarray] = slope_penalty
 
         def loss(log: float, slope: float = float(slope)) -> float:
             spread = np.array([[np.exp(log)]])
-            return -deterministic_elbo(0.0, np.array([[-(slope**2)]]), np.zeros(1), spread, beta=beta)
+            return -deterministic_elbo(
+                0.0, np.array([[-(slope**2)]]), np.zeros(1), spread, beta=beta
+            )
 
         found.append(scipy.optimize.minimize_scalar(loss, bounds=(-15, 2), method="bounded").fun)
     widths = np.array([1.0, 0.3, 0.1, 1e-4]) / np.sqrt(4 * beta)  # slope^2 at least 4 beta
@@ -205,10 +211,10 @@ def a4(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _flat_hessian
     jacobian = head @ ((hidden > 0)[:, None] * weights)
     chance = 1 / (1 + np.exp(-head @ np.maximum(hidden, 0)))
 
-    def decode(z: jax.Array) -> jax.Array:
+    def decode(z: Any) -> Any:
         return head @ jnp.maximum(weights @ z, 0)
 
-    def bernoulli(z: jax.Array) -> jax.Array:
+    def bernoulli(z: Any) -> Any:
         log_one, log_zero = -jnp.logaddexp(0, -decode(z)), -jnp.logaddexp(0, decode(z))
         return x @ log_one + (1 - x) @ log_zero
 

@@ -185,7 +185,10 @@ def thm3(key: Key, *, claim: Callable[[float, float], float] = _scaled_variance)
         tempered = terms_of(*shapes, data, beta=beta, variance=s2).objective / beta
         offsets.append(tempered - terms_of(*shapes, data, variance=claim(beta, s2)).objective)
     constant = 2.5 * (np.log(2 * np.pi * beta * s2) - np.log(2 * np.pi * s2) / beta)
-    optima = (linear_beta_vae(data, 3, beta, variance=s2), linear_beta_vae(data, 3, variance=beta * s2))
+    optima = (
+        linear_beta_vae(data, 3, beta, variance=s2),
+        linear_beta_vae(data, 3, variance=beta * s2),
+    )
     logits = draw.standard_normal(10)
     chance = np.exp(logits / beta) / (1 + np.exp(logits / beta))  # p(x=1)^(1/beta), normalized
     return every(
@@ -209,7 +212,8 @@ def cor31(key: Key, *, claim: Callable[[ndarray, float], int] = _survivors) -> E
     ends = [maximize(data, 2, float(beta), variance=s2, key=key) for beta in betas]
     counts = [int(np.sum(np.linalg.norm(end.decoder, axis=0) > 1e-3)) for end in ends]
     return every(
-        equal(counts, [claim(values[:2], float(b) * s2) for b in betas]), at_most(np.diff(counts), 0)
+        equal(counts, [claim(values[:2], float(b) * s2) for b in betas]),
+        at_most(np.diff(counts), 0),
     )
 
 

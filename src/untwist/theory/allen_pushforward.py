@@ -70,7 +70,9 @@ def rem2(key: Key, *, claim: Callable[..., ndarray] = _chain) -> Evidence:
     return equal(moved, claim(left, singular, right), 1e-8)
 
 
-def thm2(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = axis_log_densities) -> Evidence:
+def thm2(
+    key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = axis_log_densities
+) -> Evidence:
     """Density of an orthogonal map against the product along its axes; a shear is a counterexample.
 
     For the shear the product falls short by the independence gap, which is not zero.
@@ -108,7 +110,7 @@ def rem5(key: Key, *, claim: Callable[[], float] = _sinh_kurtosis) -> Evidence:
 
 
 def cor21(key: Key, *, claim: Callable[[ndarray], float] = independence_gap) -> Evidence:
-    """Among rotations of the code of a separable map, only signed permutations keep independence."""
+    """Among rotations of the code of a separable map, only signed permutations will do."""
     draw = generator(key)
     axes, scale, code = frame(5, 3, draw), spectrum(3, draw), draw.standard_normal(3)
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.optimize
 from jaxtyping import Float, Key
 from numpy import ndarray
-from scipy.sparse.linalg import LinearOperator, minres
+from scipy.sparse.linalg import aslinearoperator, minres
 
 from untwist.theory.witness import (
     Parameters,
@@ -103,7 +103,10 @@ def _ascend(here: Parameters, covariance: ndarray, beta: float, variance: float)
     for _ in range(20):
         climb = _Climb(here, covariance, beta, variance)
         found = scipy.optimize.minimize(
-            climb.loss, climb.start, jac=climb.slope, method="L-BFGS-B",
+            climb.loss,
+            climb.start,
+            jac=climb.slope,
+            method="L-BFGS-B",
             options={"maxiter": 200, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-4},
         )
         here = climb.parameters(found.x)
@@ -111,7 +114,11 @@ def _ascend(here: Parameters, covariance: ndarray, beta: float, variance: float)
             break
     climb = _Climb(here, covariance, beta, variance)
     found = scipy.optimize.minimize(
-        climb.loss, climb.start, jac=climb.slope, hessp=climb.curvature, method="trust-ncg",
+        climb.loss,
+        climb.start,
+        jac=climb.slope,
+        hessp=climb.curvature,
+        method="trust-ncg",
         options={"maxiter": 300, "gtol": 1e-8},
     )
     return climb.parameters(found.x)
@@ -138,7 +145,9 @@ class _Climb:
         return self.metric.apply(self.here.unflatten(vector))
 
     def loss(self, vector: ndarray) -> float:
-        return -averaged_objective(self.parameters(vector), self.covariance, self.beta, self.variance)
+        return -averaged_objective(
+            self.parameters(vector), self.covariance, self.beta, self.variance
+        )
 
     def slope(self, vector: ndarray) -> ndarray:
         gradient = stationarity(self.parameters(vector), self.covariance, self.beta, self.variance)
@@ -150,14 +159,30 @@ class _Climb:
         return (self.slope(ahead) - self.slope(behind)) / (2 * step)
 
 
+@dataclass(frozen=True)
+class _Curvature:
+    """The Hessian at one point, as SciPy's iterative solvers take it."""
+
+    climb: _Climb
+    vector: ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.vector), len(self.vector)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.vector.dtype
+
+    def matvec(self, direction: ndarray) -> ndarray:
+        return self.climb.curvature(self.vector, direction)
+
+
 def _polish(climb: _Climb, vector: ndarray) -> ndarray:
     """Newton steps to a root of the slope: below the rounding of the objective."""
     for _ in range(4):
         here = climb.slope(vector)
-        hessian = LinearOperator(
-            (len(vector), len(vector)), dtype=float,
-            matvec=lambda direction, at=vector: climb.curvature(at, direction),
-        )
+        hessian = aslinearoperator(_Curvature(climb, vector))
         move = minres(hessian, -here, rtol=1e-8, maxiter=1000)[0]
         if np.linalg.norm(climb.slope(vector + move)) >= np.linalg.norm(here):
             break

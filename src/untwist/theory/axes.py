@@ -17,7 +17,9 @@ def check_covariance(covariance: Float[ndarray, "rows columns"]) -> None:
         raise InputError("the covariance holds values that are not finite: clean the data first")
     scale = max(float(np.abs(covariance).max(initial=0.0)), 1e-300)
     if np.abs(covariance - covariance.T).max(initial=0.0) > 1e-8 * scale:
-        raise InputError("a covariance is symmetric, but its two triangles differ by more than 1e-8")
+        raise InputError(
+            "a covariance is symmetric, but its two triangles differ by more than 1e-8"
+        )
     lowest = float(np.linalg.eigvalsh(covariance)[0])
     if lowest < -1e-8 * scale * len(covariance):
         raise InputError(f"a covariance has no negative eigenvalue, but got {lowest:.3g}")
@@ -41,9 +43,7 @@ def principal_axes(
     return values, vectors * signs + 0.0
 
 
-def equal_groups(
-    values: Float[ndarray, " latent"], tolerance: float = 1e-9
-) -> list[list[int]]:
+def equal_groups(values: Float[ndarray, " latent"], tolerance: float = 1e-9) -> list[list[int]]:
     """Returns runs of indices whose values, sorted downwards, are equal up to a relative gap.
 
     Args:

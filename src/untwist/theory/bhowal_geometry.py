@@ -107,7 +107,7 @@ def lem5(key: Key, *, claim: Callable[[ndarray], float] = _saving) -> Evidence:
 
 
 def _gain(larger: float, smaller: float, t: float) -> float:
-    """t (a_i/(1+t) - a_j); Lemma 11 prints (a_i + a_j) t/(1+t) (erratum E12)."""
+    """Returns t (a_i/(1+t) - a_j); Lemma 11 prints (a_i + a_j) t/(1+t) (erratum E12)."""
     return t * (larger / (1 + t) - smaller)
 
 

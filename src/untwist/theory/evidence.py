@@ -64,7 +64,7 @@ def every(*parts: Evidence, note: str = "") -> Evidence:
 
 
 def order_of(errors: ArrayLike) -> float:
-    """Returns the order of an error that is given at steps halved each time: log2 of the last ratio.
+    """Returns the order of an error given at steps halved each time: log2 of the last ratio.
 
     >>> order_of([16.0, 1.0])
     4.0

@@ -1,7 +1,7 @@
 """Second-order objective: Hessians of likelihoods, the posterior covariance they ask for, plateaus.
 
 allen2024 Sec. 3 and 4. For a decoder d with Jacobian D at the mean code, a likelihood of variance
-A^2 (of x given z, in natural parameters: diag(s^2) for a Gaussian divides twice, see erratum E7) has
+A^2 (of x given z; for a Gaussian's natural parameter it divides twice, see erratum E7) has
 `H = -D' B D + sum_i r_i Hess(d_i)` with curvature B and pull r of the likelihood in its output.
 """
 

@@ -1,7 +1,7 @@
 """Inference errors of a linear VAE: how far its posterior is from a true one, on average.
 
-Against the model's own posterior (mixing = decoder) it is sikka2019's MIE, against that of the data's
-generator its TIE. TIE compares latents with sources by index, which the objective does not fix
+Against the model's own posterior (mixing = decoder) it is sikka2019's MIE, against that of the
+data's generator its TIE. TIE compares latents with sources by index, which the objective does not fix
 (erratum E17): `free_inference_error` takes the best of everything it leaves free.
 """
 
@@ -86,7 +86,9 @@ def free_inference_error(
     encoder, variances = vae.encoder, vae.variances
     moments = variances + np.sum((encoder @ covariance) * encoder, axis=1)
     pull = precision @ gain @ covariance @ encoder.T  # source x latent
-    groups = [g for g in equal_groups(vae.eigenvalues, tolerance) if len(g) > 1 and vae.active[g[0]]]
+    groups = [
+        g for g in equal_groups(vae.eigenvalues, tolerance) if len(g) > 1 and vae.active[g[0]]
+    ]
     best, turn = np.inf, np.eye(len(variances))
     for rows in _placements(groups, len(variances)):
         cost, candidate = _place(groups, rows, moments, np.diag(precision), pull)

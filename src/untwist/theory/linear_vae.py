@@ -1,7 +1,7 @@
 """The linear beta-VAE, solved: decoder, encoder and variances for any data covariance and beta.
 
 The model is `q(z|x) = N(W (x - m), diag e)`, `p(x|z) = N(D z + m, s^2 I)`, `p(z) = N(0, I)`. Its
-objective depends on beta and s^2 only through `t = beta s^2` up to scale, so that its optimum is the
+objective depends on beta and s^2 only through `t = beta s^2` up to scale, so its optimum is the
 maximum-likelihood PPCA of noise t, with the one rotation that keeps the posterior diagonal
 (allen2024, Eq. 4 and Theorem 3). With covariance `U diag(lambda) U'`, per latent:
 
@@ -36,7 +36,7 @@ class LinearVAE:
 
     @property
     def threshold(self) -> Float[ndarray, "*beta"]:
-        """beta s^2: a direction with less variance than this collapses."""
+        """Threshold beta s^2: a direction with less variance than this collapses."""
         return self.beta * self.variance
 
     @property

@@ -1,9 +1,9 @@
 """The precision game: least stochastic loss over V and sigma at a fixed budget of precision.
 
 rolinek2019 Sec. 3.3 and 4. Sample i has Jacobian J_i V_i; its noise costs
-`E||J_i V_i eps||^2 = sum_j ||c_ij||^2 s_ij^2`. Precision `C = -sum log s^2` is all that the (polarised)
-KL charges for. Globally, `sum_i log` of the losses is minimised at a fixed total C (Theorem 2); for one
-sample, the loss itself (Corollary 1).
+`E||J_i V_i eps||^2 = sum_j ||c_ij||^2 s_ij^2`. Precision `C = -sum log s^2` is all that the
+(polarised) KL charges for. Globally, `sum_i log` of the losses is
+minimized at a fixed total C (Theorem 2); for one sample, the loss itself (Corollary 1).
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a linear beta-VAE will find in data: its axes, when each collapses, which are undetermined."""
+"""What a linear beta-VAE will find in data: axes, when each collapses, which are free."""
 
 from dataclasses import dataclass
 

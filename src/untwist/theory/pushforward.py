@@ -1,4 +1,4 @@
-"""Push-forward densities: what a decoder does to the prior, and when its factors are independent."""
+"""Push-forward densities: what a decoder does to the prior, and when factors are independent."""
 
 import numpy as np
 from jaxtyping import Float

@@ -125,7 +125,7 @@ def eq25b(key: Key, *, claim: Callable[[float], float] = _best_angle) -> Evidenc
 
 
 def _balanced(costs: ndarray) -> float:
-    """d (prod_j ||c_j||^2 s_j^2)^(1/d)."""
+    """Returns d (prod_j ||c_j||^2 s_j^2)^(1/d)."""
     return len(costs) * float(np.exp(np.mean(np.log(costs))))
 
 
@@ -157,7 +157,9 @@ def lem_s4(key: Key, *, claim: Callable[[float, float], float] = _reach) -> Evid
         return large / (1 + t) + small * (1 + t) - large - small
 
     return every(
-        at_most(change(0.99 * reach), -1e-6, 0), equal(change(reach), 0), at_most(1e-6, change(1.01 * reach), 0)
+        at_most(change(0.99 * reach), -1e-6, 0),
+        equal(change(reach), 0),
+        at_most(1e-6, change(1.01 * reach), 0),
     )
 
 

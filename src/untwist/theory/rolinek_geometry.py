@@ -20,7 +20,7 @@ def _norms(matrix: ndarray) -> ndarray:
 
 
 def _log_volume(matrix: ndarray) -> float:
-    """log of the product of column norms."""
+    """Returns log of the product of column norms."""
     return float(np.sum(np.log(_norms(matrix))))
 
 
@@ -69,7 +69,7 @@ def _columns_dot(matrix: ndarray) -> float:
 
 
 def prop1(key: Key, *, claim: Callable[[ndarray], float] = _columns_dot) -> Evidence:
-    """Columns are orthogonal exactly when |V| is a permutation, on both sides of the equivalence."""
+    """Columns are orthogonal exactly when |V| is a permutation, both ways."""
     draw = generator(key)
     neat = frame(6, 3, draw) * np.array([3.0, 1.0, 2.0])
     level = frame(6, 3, draw)

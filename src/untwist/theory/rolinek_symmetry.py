@@ -23,7 +23,7 @@ def _turned(decoder: ndarray, rotation: ndarray) -> ndarray:
 
 
 def prop2(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _turned) -> Evidence:
-    """log N(x; 0, W W' + s^2 I) at random x, before and after."""
+    """Compares log N(x; 0, W W' + s^2 I) at random x, before and after."""
     draw = generator(key)
     decoder, x = draw.standard_normal((6, 3)), draw.standard_normal((10, 6))
     sides = [

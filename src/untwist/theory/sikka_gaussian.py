@@ -26,7 +26,7 @@ def log_normal(x: ndarray, mean: ndarray, model: ndarray) -> ndarray:
 
 
 def evidence_minus_gap(log_evidence: float, gap: float) -> float:
-    """Eq. 4: log p(x) - KL(q || p(z|x)). rolinek2019 and zietlow2021 print a plus (errata E6, E1)."""
+    """Eq. 4: log p(x) - KL(q || p(z|x)). rolinek2019 E6, zietlow2021 E1 print a plus."""
     return log_evidence - gap
 
 
@@ -155,7 +155,7 @@ def marginal(decoder: ndarray) -> ndarray:
 
 
 def eq57(key: Key, *, claim: Callable = marginal) -> Evidence:
-    """log of the average of p(x|z) over the prior against log N(x; 0, D D' + I)."""
+    """Compares log of the average of p(x|z) over the prior against log N(x; 0, D D' + I)."""
     draw = generator(key)
     decoder = 0.7 * orthogonal(4, draw)[:, :2] * draw.uniform(0.7, 1.3, 2)
     points = draw.standard_normal((5, 4))

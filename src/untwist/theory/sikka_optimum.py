@@ -1,4 +1,4 @@
-"""Checks of sikka2019: the objective of the linear beta-VAE, its optimum and its curves over beta."""
+"""Checks of sikka2019: the linear beta-VAE's objective, its optimum, its curves over beta."""
 
 import dataclasses
 from collections.abc import Callable
@@ -98,9 +98,7 @@ def eq14(key: Key, *, claim: Callable = _weighted) -> Evidence:
     still = {"variance_weights": 0 * p.variance_weights, "encoder_bias": 0 * p.encoder_bias}
     p = dataclasses.replace(p, decoder_bias=0 * p.decoder_bias, **still)
     terms = terms_of(p.decoder, p.encoder, np.exp(p.variance_bias), data)
-    return equal(
-        averaged_objective(p, data, beta), claim(float(terms.elbo), float(terms.kl), beta)
-    )
+    return equal(averaged_objective(p, data, beta), claim(float(terms.elbo), float(terms.kl), beta))
 
 
 def _difference(log_evidence: ndarray, elbo: ndarray) -> ndarray:
@@ -124,7 +122,10 @@ def fixed_decoder(key: Key, *, claim: Callable = optimal_encoder) -> Evidence:
     """MIE under a frozen random decoder, its encoder optimal at each beta, is least at one."""
     draw = generator(key)
     data, decoder = covariance(5, draw), draw.standard_normal((5, 3))
-    errors = [inference_error(*claim(decoder, b), decoder, data) for b in (1.0, *BETAS)]
+    errors = [
+        inference_error(w, e, decoder, data)
+        for w, e in (claim(decoder, float(b)) for b in (1.0, *BETAS))
+    ]
     return at_most(errors[0], errors[1:], 1e-12)
 
 

@@ -1,7 +1,7 @@
 """The symmetry that a VAE cannot see, what breaks it, and by how much.
 
-Rotating the latent space of encoder and decoder leaves the log-likelihood alone, and the ELBO too if
-the posterior may rotate with the code. A diagonal posterior may not, and pays.
+Rotating the latent space of encoder and decoder leaves the log-likelihood alone, and the ELBO too
+if the posterior may rotate with the code. A diagonal posterior may not, and pays.
 """
 
 import numpy as np

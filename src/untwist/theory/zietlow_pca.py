@@ -57,8 +57,9 @@ def _pca_decoder(data: ndarray, beta: float) -> ndarray:
 def thm1(key: Key, *, claim: Callable[[ndarray, float], ndarray] = _pca_decoder) -> Evidence:
     """Numerical optimum of the linear beta-VAE with square loss against the PCA decoder.
 
-    Also the theorem in its own terms, with its missing constraints (erratum E6): among decoders
-    `V_X Sigma B` of unit codes, the product of column norms is least when B is a signed permutation.
+    Also the theorem in its own terms, with its missing constraints (erratum E6): among
+    decoders `V_X Sigma B` of unit codes, the product of column norms is least when B is a signed
+    permutation.
     """
     draw = generator(key)
     data, beta = covariance(6, draw), float(draw.uniform(0.2, 2))
@@ -83,7 +84,7 @@ def thm1(key: Key, *, claim: Callable[[ndarray, float], ndarray] = _pca_decoder)
 
 
 def _determinant_bound(matrix: ndarray) -> float:
-    """d det^(1/d), d the size of the matrix (erratum E10)."""
+    """Returns d det^(1/d), d the size of the matrix (erratum E10)."""
     return len(matrix) * float(np.linalg.det(matrix)) ** (1 / len(matrix))
 
 
@@ -110,8 +111,9 @@ def lem1(key: Key, *, claim: Callable[[ndarray], float] = _rescaling) -> Evidenc
     def kl(scale: float) -> float:
         return float(np.sum(scale**2 * x**2 - np.log(scale**2 * y**2)))
 
-    found = scipy.optimize.minimize_scalar(kl, bounds=(1e-3, 50), options={"xatol": 1e-10}).x
-    return every(equal(found, claim(x), 1e-6), equal(np.mean((claim(x) * x) ** 2), 1))
+    found = scipy.optimize.minimize(lambda logs: kl(float(np.exp(logs[0]))), [0.0], tol=1e-10)
+    scale = float(np.exp(found.x[0]))
+    return every(equal(scale, claim(x), 1e-6), equal(np.mean((claim(x) * x) ** 2), 1))
 
 
 def lem2(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = np.matmul) -> Evidence:
@@ -132,7 +134,10 @@ def eq12(key: Key, *, claim: Callable[[ndarray], ndarray] = _fold) -> Evidence:
     """Manipulated images stay within eps of the original and within [0, 1]."""
     draw = generator(key)
     images, change = draw.uniform(0, 1, (20, 64)), draw.uniform(-1, 1, (20, 64))
-    images[:, :8], change[:, :8] = draw.integers(0, 2, (20, 8)), 2 * draw.integers(0, 2, (20, 8)) - 1
+    images[:, :8], change[:, :8] = (
+        draw.integers(0, 2, (20, 8)),
+        2 * draw.integers(0, 2, (20, 8)) - 1,
+    )
     size = float(draw.uniform(0.05, 0.2))
     moved = claim(images + size * change)
     note = "with the eps that B.1 drops (erratum E13)"

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.integrate
 import scipy.optimize
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.draws import covariance, generator, orthogonal
@@ -25,9 +24,10 @@ from untwist.theory.hessian import (
 )
 from untwist.theory.quadrature import gauss_average
 from untwist.theory.sikka_gaussian import log_normal
+from untwist.types import RandomKey
 
 
-def eq5(key: Key, *, claim: Callable[..., float] = deterministic_elbo) -> Evidence:
+def eq5(key: RandomKey, *, claim: Callable[..., float] = deterministic_elbo) -> Evidence:
     """ELBO by quadrature: equal for a linear decoder, off by fourth order in s for tanh."""
     draw = generator(key)
     weights, x, mean = 0.7 * draw.standard_normal((3, 2)), draw.standard_normal(3), np.ones(2)
@@ -70,7 +70,7 @@ def _hessian_of(log_likelihood: Callable, code: ndarray) -> ndarray:
         return np.asarray(jax.hessian(log_likelihood)(jnp.asarray(code)))
 
 
-def eq6(key: Key, *, claim: Callable[..., ndarray] = likelihood_hessian) -> Evidence:
+def eq6(key: RandomKey, *, claim: Callable[..., ndarray] = likelihood_hessian) -> Evidence:
     """Automatic differentiation of Gaussian and Bernoulli likelihoods under a tanh decoder."""
     weights, code, x = _network(generator(key))
     out = np.tanh(weights @ code)
@@ -91,7 +91,7 @@ def eq6(key: Key, *, claim: Callable[..., ndarray] = likelihood_hessian) -> Evid
     )
 
 
-def eq7(key: Key, *, claim: Callable[[ndarray, float], ndarray] = best_variances) -> Evidence:
+def eq7(key: RandomKey, *, claim: Callable[[ndarray, float], ndarray] = best_variances) -> Evidence:
     """Numerical maximum of the deterministic ELBO over diagonal and over full covariances."""
     draw = generator(key)
     hessian, beta = -2 * covariance(2, draw), float(draw.uniform(0.5, 2))
@@ -111,11 +111,13 @@ def eq7(key: Key, *, claim: Callable[[ndarray, float], ndarray] = best_variances
 
 
 def _sorted_pairing(hessian: ndarray, spread: ndarray) -> float:
-    """Returns von Neumann's bound: eigenvalues and variances paired in the same order (erratum E15)."""
+    """Returns von Neumann's bound, eigenvalues and variances paired in order (erratum E15)."""
     return float(np.sort(hessian) @ np.sort(spread))
 
 
-def thm4(key: Key, *, claim: Callable[[ndarray, ndarray], float] = _sorted_pairing) -> Evidence:
+def thm4(
+    key: RandomKey, *, claim: Callable[[ndarray, ndarray], float] = _sorted_pairing
+) -> Evidence:
     """tr(V T V' S) over random rotations and all permutations, in random order."""
     draw = generator(key)
     values, spread = -draw.uniform(0.5, 3, 3), np.sort(draw.uniform(0.1, 1, 3))
@@ -137,7 +139,7 @@ def _tied(values: ndarray, beta: float) -> float:
     return -0.5 * beta * float(np.sum(np.log(1 - values / beta)))
 
 
-def thm5(key: Key, *, claim: Callable[[ndarray, float], float] = _tied) -> Evidence:
+def thm5(key: RandomKey, *, claim: Callable[[ndarray, float], float] = _tied) -> Evidence:
     """Deterministic ELBO at its best diagonal S over random rotations of H, and at V = I."""
     draw = generator(key)
     values, beta = -draw.uniform(0.5, 9, 3), float(draw.uniform(0.5, 2))
@@ -151,7 +153,7 @@ def thm5(key: Key, *, claim: Callable[[ndarray, float], float] = _tied) -> Evide
     return every(at_most(turned, claim(values, beta)), equal(best(np.eye(3)), claim(values, beta)))
 
 
-def eq14(key: Key, *, claim: Callable[[ndarray, float], ndarray] = slope_penalty) -> Evidence:
+def eq14(key: RandomKey, *, claim: Callable[[ndarray, float], ndarray] = slope_penalty) -> Evidence:
     """Penalty of a singular value at its best variance, and of ramps ever steeper.
 
     Between two plateaus a rise of one within width w is charged over w only: once steep, a ramp is
@@ -188,7 +190,7 @@ def _softplus_error(steepness: float) -> float:
     return float(np.log(2)) / steepness
 
 
-def a3(key: Key, *, claim: Callable[[float], float] = _softplus_error) -> Evidence:
+def a3(key: RandomKey, *, claim: Callable[[float], float] = _softplus_error) -> Evidence:
     """Largest difference on a fine grid, at a random steepness and at 100."""
     steepness = [float(generator(key).uniform(2, 50)), 100.0]
     x = np.linspace(-3, 3, 60001)
@@ -201,7 +203,7 @@ def _flat_hessian(jacobian: ndarray, curvature: ndarray) -> ndarray:
     return -jacobian.T @ np.diag(curvature) @ jacobian
 
 
-def a4(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _flat_hessian) -> Evidence:
+def a4(key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = _flat_hessian) -> Evidence:
     """Automatic differentiation of both likelihoods under a relu decoder."""
     draw = generator(key)
     weights, code, x = _network(draw)

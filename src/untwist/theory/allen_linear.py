@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.ascent import maximize
@@ -23,6 +22,7 @@ from untwist.theory.linear_vae import linear_beta_vae
 from untwist.theory.ppca import PPCA, ppca
 from untwist.theory.sikka_gaussian import log_normal
 from untwist.theory.symmetry import distance_to_signed_permutation, rotation_cost
+from untwist.types import RandomKey
 
 
 def _bounding_betas() -> tuple[float, ...]:
@@ -30,7 +30,7 @@ def _bounding_betas() -> tuple[float, ...]:
     return (1.0, 2.0, 5.0)
 
 
-def eq1(key: Key, *, claim: Callable[[], tuple[float, ...]] = _bounding_betas) -> Evidence:
+def eq1(key: RandomKey, *, claim: Callable[[], tuple[float, ...]] = _bounding_betas) -> Evidence:
     """Objective of a scalar linear Gaussian at x = 0 under its best q, against log p(x)."""
     scale, s2 = float(generator(key).uniform(0.7, 1.5)), 1.0
     left = []
@@ -49,7 +49,7 @@ def _posterior(loadings: ndarray, variance: float) -> tuple[ndarray, ndarray]:
     return inverse @ loadings.T, variance * inverse
 
 
-def eq3(key: Key, *, claim: Callable = _posterior) -> Evidence:
+def eq3(key: RandomKey, *, claim: Callable = _posterior) -> Evidence:
     """Conditioning of the joint Gaussian of z and x, at a variance that is not one."""
     draw = generator(key)
     loadings, variance = draw.standard_normal((6, 3)), float(draw.uniform(0.2, 0.8))
@@ -62,7 +62,9 @@ def _loadings(data: ndarray, latents: int, variance: float) -> ndarray:
     return ppca(data, latents, variance=variance).loadings
 
 
-def ppca_ml(key: Key, *, claim: Callable[[ndarray, int, float], ndarray] = _loadings) -> Evidence:
+def ppca_ml(
+    key: RandomKey, *, claim: Callable[[ndarray, int, float], ndarray] = _loadings
+) -> Evidence:
     """Gradient of the likelihood at random rotations of the claimed loadings."""
     draw = generator(key)
     data = covariance(6, draw)
@@ -76,7 +78,7 @@ def _rotated_inverse(rotation: ndarray, values: ndarray, variance: float) -> nda
     return variance * rotation.T @ np.diag(1 / values) @ rotation
 
 
-def eq4(key: Key, *, claim: Callable = _rotated_inverse) -> Evidence:
+def eq4(key: RandomKey, *, claim: Callable = _rotated_inverse) -> Evidence:
     """Posterior covariance of PPCA rotated by R; diagonal for signed permutations only."""
     draw = generator(key)
     data, turn = covariance(6, draw), orthogonal(3, draw)
@@ -96,7 +98,7 @@ def _gains(values: ndarray) -> ndarray:
     return np.sqrt(values - 0.3)
 
 
-def lvae(key: Key, *, claim: Callable[[ndarray], ndarray] = _gains) -> Evidence:
+def lvae(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = _gains) -> Evidence:
     """Decoder of the numerically optimal linear VAE, seen from the eigenvectors of the data."""
     data = covariance(6, generator(key))
     values, axes = principal_axes(data)
@@ -113,7 +115,9 @@ def _local_covariance(jacobian: ndarray, variance: float) -> ndarray:
     return np.linalg.inv(np.eye(jacobian.shape[1]) + jacobian.T @ jacobian / variance)
 
 
-def eq8(key: Key, *, claim: Callable[[ndarray, float], ndarray] = _local_covariance) -> Evidence:
+def eq8(
+    key: RandomKey, *, claim: Callable[[ndarray, float], ndarray] = _local_covariance
+) -> Evidence:
     """Posterior covariance of PPCA by conditioning, the decoder being linear."""
     draw = generator(key)
     model = PPCA(draw.standard_normal((6, 3)), float(draw.uniform(0.2, 2)))
@@ -125,7 +129,7 @@ def _left_vectors(loadings: ndarray) -> ndarray:
     return np.linalg.svd(loadings, full_matrices=False)[0]
 
 
-def cor11(key: Key, *, claim: Callable[[ndarray], ndarray] = _left_vectors) -> Evidence:
+def cor11(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = _left_vectors) -> Evidence:
     """Linear VAE of PPCA data: its columns against the left singular vectors of the true W."""
     draw = generator(key)
     true = frame(6, 3, draw) * spectrum(3, draw) @ orthogonal(3, draw).T
@@ -140,7 +144,7 @@ def cor11(key: Key, *, claim: Callable[[ndarray], ndarray] = _left_vectors) -> E
     )
 
 
-def rem3(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = np.matmul) -> Evidence:
+def rem3(key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = np.matmul) -> Evidence:
     """Log-likelihood of data, and its covariance, under W and W Q."""
     draw = generator(key)
     data, model = covariance(6, draw), PPCA(draw.standard_normal((6, 3)), 0.4)
@@ -155,7 +159,7 @@ def _tempered(scale: float, s2: float, beta: float, x: float) -> tuple[float, fl
     return scale * x / total, beta * s2 / total
 
 
-def q_opt(key: Key, *, claim: Callable = _tempered) -> Evidence:
+def q_opt(key: RandomKey, *, claim: Callable = _tempered) -> Evidence:
     """Moments of p(x|z)^(1/beta) p(z), normalized on a fine grid."""
     draw = generator(key)
     scale, s2, beta, x = (float(v) for v in draw.uniform(0.5, 2, 4))
@@ -171,7 +175,7 @@ def _scaled_variance(beta: float, s2: float) -> float:
     return beta * s2
 
 
-def thm3(key: Key, *, claim: Callable[[float, float], float] = _scaled_variance) -> Evidence:
+def thm3(key: RandomKey, *, claim: Callable[[float, float], float] = _scaled_variance) -> Evidence:
     """Objectives differ by a scale and a constant at any parameters, for a Gaussian.
 
     For a Bernoulli the tempered likelihood is a Bernoulli of logit theta/beta, whose variance is at
@@ -204,7 +208,7 @@ def _survivors(values: ndarray, threshold: float) -> int:
     return int(np.sum(values > threshold))
 
 
-def cor31(key: Key, *, claim: Callable[[ndarray, float], int] = _survivors) -> Evidence:
+def cor31(key: RandomKey, *, claim: Callable[[ndarray, float], int] = _survivors) -> Evidence:
     """Active latents of the numerical optimum on both sides of every threshold; never more."""
     data = covariance(4, generator(key))
     values, s2 = principal_axes(data)[0], 0.5

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.draws import frame, generator, orthogonal, signed_permutation, spectrum
 from untwist.theory.evidence import Evidence, at_most, equal, every
 from untwist.theory.pushforward import axis_log_densities, independence_gap, log_density
 from untwist.theory.quadrature import gauss_average
+from untwist.types import RandomKey
 
 SHEAR = np.array([[1.0, 0.8], [0.0, 1.0]])
 
@@ -31,7 +31,7 @@ def _factor_variances(loadings: ndarray) -> ndarray:
     return np.linalg.svd(loadings, compute_uv=False) ** 2
 
 
-def thm1(key: Key, *, claim: Callable[[ndarray], ndarray] = _factor_variances) -> Evidence:
+def thm1(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = _factor_variances) -> Evidence:
     """Push-forward density at random codes against independent Gaussians along U."""
     draw = generator(key)
     loadings, codes = draw.standard_normal((5, 3)), draw.standard_normal((10, 3))
@@ -42,7 +42,7 @@ def thm1(key: Key, *, claim: Callable[[ndarray], ndarray] = _factor_variances) -
     return equal(left, right, note="with sqrt det W'W for the printed |W| (erratum E10)")
 
 
-def rem1(key: Key, *, claim: Callable[[ndarray], ndarray] = _factor_variances) -> Evidence:
+def rem1(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = _factor_variances) -> Evidence:
     """Second moments of u_i'x by quadrature: diagonal, with the claimed variances."""
     loadings = generator(key).standard_normal((5, 3))
     axes = np.linalg.svd(loadings, full_matrices=False)[0]
@@ -60,7 +60,7 @@ def _chain(left: ndarray, singular: ndarray, right: ndarray) -> ndarray:
     return left * singular
 
 
-def rem2(key: Key, *, claim: Callable[..., ndarray] = _chain) -> Evidence:
+def rem2(key: RandomKey, *, claim: Callable[..., ndarray] = _chain) -> Evidence:
     """Directional derivatives of a nonlinear map along its right singular vectors."""
     draw = generator(key)
     weights, code = draw.standard_normal((4, 2)), draw.standard_normal(2)
@@ -71,7 +71,7 @@ def rem2(key: Key, *, claim: Callable[..., ndarray] = _chain) -> Evidence:
 
 
 def thm2(
-    key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = axis_log_densities
+    key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = axis_log_densities
 ) -> Evidence:
     """Density of an orthogonal map against the product along its axes; a shear is a counterexample.
 
@@ -95,7 +95,7 @@ def _sinh_kurtosis() -> float:
     return float(fourth / second**2 - 3)
 
 
-def rem5(key: Key, *, claim: Callable[[], float] = _sinh_kurtosis) -> Evidence:
+def rem5(key: RandomKey, *, claim: Callable[[], float] = _sinh_kurtosis) -> Evidence:
     """Excess kurtosis along an axis of the separable map sinh, in a random frame."""
     axes = frame(4, 2, generator(key))
 
@@ -109,7 +109,7 @@ def rem5(key: Key, *, claim: Callable[[], float] = _sinh_kurtosis) -> Evidence:
     return every(equal(kurtosis, claim(), 1e-8), at_most(1, kurtosis))
 
 
-def cor21(key: Key, *, claim: Callable[[ndarray], float] = independence_gap) -> Evidence:
+def cor21(key: RandomKey, *, claim: Callable[[ndarray], float] = independence_gap) -> Evidence:
     """Among rotations of the code of a separable map, only signed permutations will do."""
     draw = generator(key)
     axes, scale, code = frame(5, 3, draw), spectrum(3, draw), draw.standard_normal(3)
@@ -129,7 +129,7 @@ def _half_log_volume(jacobian: ndarray) -> float:
     return 0.5 * float(np.linalg.slogdet(jacobian.T @ jacobian)[1])
 
 
-def sec323(key: Key, *, claim: Callable[[ndarray], float] = _half_log_volume) -> Evidence:
+def sec323(key: RandomKey, *, claim: Callable[[ndarray], float] = _half_log_volume) -> Evidence:
     """Sum of log singular values at random points of an injective map."""
     draw = generator(key)
     weights = draw.standard_normal((5, 2))

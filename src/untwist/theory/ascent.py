@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.optimize
-from jaxtyping import Float, Key
+from jaxtyping import Float
 from numpy import ndarray
 from scipy.sparse.linalg import aslinearoperator, minres
 
@@ -20,6 +20,7 @@ from untwist.theory.witness import (
     random_parameters,
     stationarity,
 )
+from untwist.types import RandomKey
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def maximize(
     beta: float,
     *,
     variance: float = 1.0,
-    key: Key,
+    key: RandomKey,
 ) -> Parameters:
     """Returns the parameters where ascent from a random start ends.
 

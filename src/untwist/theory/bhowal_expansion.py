@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.stats
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.draws import generator, orthogonal
@@ -12,13 +11,14 @@ from untwist.theory.evidence import Evidence, at_most, equal, every, order_of
 from untwist.theory.gaussian import kl_to_prior
 from untwist.theory.quadrature import gauss_average
 from untwist.theory.sikka_gaussian import log_normal
+from untwist.types import RandomKey
 
 
 def _split(deterministic: float, stochastic: float) -> float:
     return deterministic + stochastic
 
 
-def prop1(key: Key, *, claim: Callable[[float, float], float] = _split) -> Evidence:
+def prop1(key: RandomKey, *, claim: Callable[[float, float], float] = _split) -> Evidence:
     """Square loss of an odd decoder at mean zero, which is unbiased, against its two parts."""
     draw = generator(key)
     weights, x = draw.standard_normal((4, 2)), draw.standard_normal(4)
@@ -41,7 +41,7 @@ def _diagonal_kl(mean: ndarray, variances: ndarray) -> float:
     return 0.5 * float(np.sum(mean**2 + variances - np.log(variances) - 1))
 
 
-def prop2(key: Key, *, claim: Callable[[ndarray, ndarray], float] = _diagonal_kl) -> Evidence:
+def prop2(key: RandomKey, *, claim: Callable[[ndarray, ndarray], float] = _diagonal_kl) -> Evidence:
     """Average of log q - log p by quadrature."""
     draw = generator(key)
     mean, variances = draw.standard_normal(3), draw.uniform(0.05, 2, 3)
@@ -59,7 +59,9 @@ def _log_likelihood(miss: ndarray, variances: ndarray) -> float:
     return -0.5 * float(volume + np.sum(miss**2 / variances))
 
 
-def prop3(key: Key, *, claim: Callable[[ndarray, ndarray], float] = _log_likelihood) -> Evidence:
+def prop3(
+    key: RandomKey, *, claim: Callable[[ndarray, ndarray], float] = _log_likelihood
+) -> Evidence:
     """SciPy's normal density, a product over pixels."""
     draw = generator(key)
     miss, variances = draw.standard_normal(5), draw.uniform(0.2, 2, 5)
@@ -73,7 +75,7 @@ def _taylor_remainder(at: ndarray, move: ndarray) -> ndarray:
 
 
 def prop4(
-    key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _taylor_remainder
+    key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = _taylor_remainder
 ) -> Evidence:
     """Decoding at a noisy code less that at its mean; f(0) = 0."""
     draw = generator(key)
@@ -88,7 +90,7 @@ def _leading_loss(slopes: ndarray, weights: ndarray, variances: ndarray) -> floa
     return float(slopes**2 @ weights**2 @ variances)
 
 
-def lem1(key: Key, *, claim: Callable[..., float] = _leading_loss) -> Evidence:
+def lem1(key: RandomKey, *, claim: Callable[..., float] = _leading_loss) -> Evidence:
     """Stochastic loss of a tanh layer by quadrature: the error is of fourth order in s."""
     draw = generator(key)
     weights, mean = draw.normal(size=(4, 2)), draw.normal(size=2)
@@ -111,7 +113,7 @@ def _reduced_kl(mean: ndarray, variances: ndarray) -> float:
     return 0.5 * float(mean @ mean - len(mean) - np.sum(np.log(variances)))
 
 
-def lem3(key: Key, *, claim: Callable[[ndarray, ndarray], float] = _reduced_kl) -> Evidence:
+def lem3(key: RandomKey, *, claim: Callable[[ndarray, ndarray], float] = _reduced_kl) -> Evidence:
     """KL after the mean is rotated: the error is of second order in s."""
     draw = generator(key)
     mean, variances, turn = draw.normal(size=3), draw.uniform(0.01, 0.1, 3), orthogonal(3, draw)
@@ -130,7 +132,7 @@ def _mean_to_second(value: float, slope: float, bend: float, variance: float) ->
     return value + 0.5 * bend * variance
 
 
-def lem6(key: Key, *, claim: Callable[..., float] = _mean_to_second) -> Evidence:
+def lem6(key: RandomKey, *, claim: Callable[..., float] = _mean_to_second) -> Evidence:
     """Mean of exp of a Gaussian, known exactly: the error is of second order in its variance."""
     mean = float(generator(key).normal())
     value = np.exp(mean)
@@ -143,7 +145,7 @@ def _variance_to_second(slope: float, bend: float, twist: float, variance: float
     return slope**2 * variance + (bend**2 / 2 + slope * twist) * variance**2
 
 
-def lem7(key: Key, *, claim: Callable[..., float] = _variance_to_second) -> Evidence:
+def lem7(key: RandomKey, *, claim: Callable[..., float] = _variance_to_second) -> Evidence:
     """Variance of exp of a Gaussian, known exactly: the corrected error is of third order."""
     value = np.exp(float(generator(key).normal()))
     steps = (0.004, 0.002)
@@ -162,7 +164,9 @@ def _row_variances(weights: ndarray, variances: ndarray) -> ndarray:
     return weights**2 @ variances
 
 
-def lem8(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _row_variances) -> Evidence:
+def lem8(
+    key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = _row_variances
+) -> Evidence:
     """Second moment of each row by quadrature."""
     draw = generator(key)
     weights, variances = draw.normal(size=(4, 3)), draw.uniform(0.1, 1, 3)
@@ -176,7 +180,7 @@ def _row_means(weights: ndarray, mean: ndarray) -> ndarray:
     return weights @ (mean - mean)
 
 
-def lem9(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _row_means) -> Evidence:
+def lem9(key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = _row_means) -> Evidence:
     """Mean of each row of noise by quadrature, about a random code."""
     draw = generator(key)
     weights, mean = draw.normal(size=(4, 3)), draw.normal(size=3)

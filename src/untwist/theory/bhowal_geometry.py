@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.optimize
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.ascent import maximize
@@ -20,6 +19,7 @@ from untwist.theory.precision import descend, least_loss
 from untwist.theory.quadrature import gauss_average
 from untwist.theory.rolinek_geometry import lem_s3, lem_s5, prop_s6
 from untwist.theory.witness import mean_variances
+from untwist.types import RandomKey
 
 
 def _row_projector(right: ndarray, latents: int) -> ndarray:
@@ -27,7 +27,7 @@ def _row_projector(right: ndarray, latents: int) -> ndarray:
     return right[:latents].T @ right[:latents]
 
 
-def lem2(key: Key, *, claim: Callable[[ndarray, int], ndarray] = _row_projector) -> Evidence:
+def lem2(key: RandomKey, *, claim: Callable[[ndarray, int], ndarray] = _row_projector) -> Evidence:
     """M^+ M against the projector, for two encoders of the same V: the converse is false."""
     draw = generator(key)
     matrix = draw.standard_normal((2, 5))
@@ -43,7 +43,9 @@ def _local_jacobian(slopes: ndarray, matrix: ndarray) -> ndarray:
     return slopes[:, None] * matrix
 
 
-def thm1(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _local_jacobian) -> Evidence:
+def thm1(
+    key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = _local_jacobian
+) -> Evidence:
     """Descent over V_D and s at slopes that differ: value, columns and shares of noise."""
     draw = generator(key)
     matrix, slopes = draw.standard_normal((6, 3)), draw.uniform(0.2, 1, 6)
@@ -66,7 +68,7 @@ def _sorting(norms: ndarray) -> ndarray:
     return np.eye(len(norms))[np.argsort(-norms)]
 
 
-def lem4(key: Key, *, claim: Callable[[ndarray], ndarray] = _sorting) -> Evidence:
+def lem4(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = _sorting) -> Evidence:
     """SVD of a matrix with orthogonal columns of distinct norms, out of order."""
     norms = np.array([0.5, 2.0, 1.0])
     _, singular, right = np.linalg.svd(frame(6, 3, generator(key)) * norms, full_matrices=False)
@@ -83,8 +85,8 @@ def _saving(matrix: ndarray) -> float:
     return 2 * float(np.sum(np.log(norms)) - np.sum(np.log(singular)))
 
 
-def lem5(key: Key, *, claim: Callable[[ndarray], float] = _saving) -> Evidence:
-    """Least precision at equal stochastic loss, minimized numerically, before and after rotation."""
+def lem5(key: RandomKey, *, claim: Callable[[ndarray], float] = _saving) -> Evidence:
+    """Least precision at equal stochastic loss, by descent, before and after rotation."""
     matrix = generator(key).standard_normal((5, 3))
     aligned = matrix @ np.linalg.svd(matrix)[2].T
 
@@ -111,7 +113,7 @@ def _gain(larger: float, smaller: float, t: float) -> float:
     return t * (larger / (1 + t) - smaller)
 
 
-def lem11(key: Key, *, claim: Callable[[float, float, float], float] = _gain) -> Evidence:
+def lem11(key: RandomKey, *, claim: Callable[[float, float, float], float] = _gain) -> Evidence:
     """How much the sum falls when a_i/(1+t) and a_j (1+t) replace a_i and a_j."""
     numbers = generator(key).uniform(0.1, 3, (20, 3))
     left = [a + b - a / (1 + t) - b * (1 + t) for a, b, t in numbers]
@@ -124,7 +126,7 @@ def _distance(means: tuple[ndarray, ndarray], variances: ndarray) -> float:
     return float(np.sum((means[0] - means[1]) ** 2) + 2 * np.sum(variances))
 
 
-def thm2(key: Key, *, claim: Callable[..., float] = _distance) -> Evidence:
+def thm2(key: RandomKey, *, claim: Callable[..., float] = _distance) -> Evidence:
     """Expected distance of two sampled codes; it rises with s while the KL falls.
 
     So part (b), that a smaller KL brings neighbors closer, is false in general (erratum E20). Part
@@ -151,7 +153,7 @@ def _nearest(distances: ndarray, count: int) -> ndarray:
     return np.argsort(distances)[:count]
 
 
-def lem13(key: Key, *, claim: Callable[[ndarray, int], ndarray] = _nearest) -> Evidence:
+def lem13(key: RandomKey, *, claim: Callable[[ndarray, int], ndarray] = _nearest) -> Evidence:
     """Every subset of three distinct elements in turn against the nearest neighbors."""
     points = generator(key).standard_normal((9, 4))
     costs = np.sum((points[1:] - points[0]) ** 2, axis=1)
@@ -163,7 +165,7 @@ def _perfect(points: ndarray) -> ndarray:
     return points
 
 
-def prop6(key: Key, *, claim: Callable[[ndarray], ndarray] = _perfect) -> Evidence:
+def prop6(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = _perfect) -> Evidence:
     """Nearest data point of each perfect reconstruction, and the next among the rest."""
     points = generator(key).standard_normal((8, 3))
     between = np.linalg.norm(claim(points)[:, None] - points[None], axis=2)
@@ -179,7 +181,7 @@ def _orthonormalized(matrix: ndarray) -> ndarray:
     return matrix @ (axes / np.sqrt(values)) @ axes.T
 
 
-def prop7(key: Key, *, claim: Callable[[ndarray], ndarray] = _orthonormalized) -> Evidence:
+def prop7(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = _orthonormalized) -> Evidence:
     """Polar factor by SVD, and random orthonormal frames, none of which is closer."""
     draw = generator(key)
     matrix = draw.standard_normal((6, 3))
@@ -199,7 +201,7 @@ def _share_of_noise(norms: ndarray) -> ndarray:
     return 0.3 / (norms**2 + 0.3)
 
 
-def sec35(key: Key, *, claim: Callable[[ndarray], ndarray] = _share_of_noise) -> Evidence:
+def sec35(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = _share_of_noise) -> Evidence:
     """Posterior variances against column norms at the numerical optimum of a linear VAE."""
     data = covariance(6, generator(key))
     end = maximize(data, 3, 0.3, key=key)
@@ -218,7 +220,7 @@ def _left_out(values: ndarray, kept: slice) -> float:
     return float(np.sum(values) - np.sum(values[kept]))
 
 
-def table7(key: Key, *, claim: Callable[[ndarray, slice], float] = _left_out) -> Evidence:
+def table7(key: RandomKey, *, claim: Callable[[ndarray, slice], float] = _left_out) -> Evidence:
     """PCA reconstruction error on random data with the first k axes, or axes a to b."""
     draw = generator(key)
     data = draw.standard_normal((200, 8)) @ np.linalg.cholesky(covariance(8, draw)).T

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jaxtyping import Key
-
 from untwist.theory import (
     allen_hessian,
     allen_linear,
@@ -20,7 +18,7 @@ from untwist.theory import (
 )
 from untwist.theory.evidence import Evidence
 from untwist.theory.statements import Statement, statements
-from untwist.types import nearest
+from untwist.types import RandomKey, nearest
 
 _MODULES = {
     "rolinek2019": (rolinek_geometry, rolinek_symmetry, rolinek_game),
@@ -60,7 +58,7 @@ class Check:
         return "holds" if self.evidence.holds else "fails"
 
 
-def check(identifier: str, *, key: Key) -> Check:
+def check(identifier: str, *, key: RandomKey) -> Check:
     """Returns the check of one result on an instance drawn from a key.
 
     Args:

@@ -2,12 +2,14 @@
 
 import jax
 import numpy as np
-from jaxtyping import Float, Key
+from jaxtyping import Float
 from numpy import ndarray
 from numpy.random import Generator
 
+from untwist.types import RandomKey
 
-def generator(key: Key) -> Generator:
+
+def generator(key: RandomKey) -> Generator:
     """Returns the numpy generator that a JAX key decides."""
     return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 

@@ -108,7 +108,7 @@ def ramp_cost(width: float, beta: float, *, rise: float = 1.0) -> float:
     """Returns the penalty integrated over a line on which f rises linearly within `width`.
 
     It rises as the ramp steepens to `slope^2 = 3.92 beta` and from there falls to zero: the
-    penalty is concave in steep slopes, so that no smooth f is a minimum and plateaus with jumps win.
+    penalty is concave in steep slopes, so no smooth f is a minimum: plateaus with jumps win.
 
     Args:
         width: Length on which f rises.

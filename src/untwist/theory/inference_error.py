@@ -1,8 +1,8 @@
 """Inference errors of a linear VAE: how far its posterior is from a true one, on average.
 
 Against the model's own posterior (mixing = decoder) it is sikka2019's MIE, against that of the
-data's generator its TIE. TIE compares latents with sources by index, which the objective does not fix
-(erratum E17): `free_inference_error` takes the best of everything it leaves free.
+data's generator its TIE. TIE compares latents with sources by index, which the objective does
+not fix (erratum E17): `free_inference_error` takes the best of everything it leaves free.
 """
 
 import itertools

@@ -37,7 +37,7 @@ class LinearVAE:
     @property
     def threshold(self) -> Float[ndarray, "*beta"]:
         """Threshold beta s^2: a direction with less variance than this collapses."""
-        return self.beta * self.variance
+        return np.asarray(self.beta * self.variance)
 
     @property
     def active(self) -> Bool[ndarray, "*beta latent"]:

@@ -2,7 +2,7 @@
 
 rolinek2019 Sec. 3.3 and 4. Sample i has Jacobian J_i V_i; its noise costs
 `E||J_i V_i eps||^2 = sum_j ||c_ij||^2 s_ij^2`. Precision `C = -sum log s^2` is all that the
-(polarised) KL charges for. Globally, `sum_i log` of the losses is
+(polarized) KL charges for. Globally, `sum_i log` of the losses is
 minimized at a fixed total C (Theorem 2); for one sample, the loss itself (Corollary 1).
 """
 
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.optimize
-from jaxtyping import Float, Key
+from jaxtyping import Float
 from numpy import ndarray
 
 from untwist.theory.draws import generator, orthogonal
+from untwist.types import RandomKey
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def descend(
     jacobians: Float[ndarray, "sample pixel latent"],
     budget: float,
     *,
-    key: Key,
+    key: RandomKey,
     logarithm: bool = True,
 ) -> Descent:
     """Returns where descent from a random start ends; knows nothing of the closed form.

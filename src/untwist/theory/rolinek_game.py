@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.draws import generator, orthogonal
@@ -15,12 +14,15 @@ from untwist.theory.precision import (
     least_loss,
     least_loss_unrotated,
 )
+from untwist.types import RandomKey
 
 M1 = np.array([[4.0, 1.0], [-3.0, 1.0], [5.0, -1.0]])
 M2 = M1 @ np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)  # latents rotated by 45 degrees
 
 
-def _starts(jacobians: ndarray, budget: float, key: Key, *, logarithm: bool) -> list[Evidence]:
+def _starts(
+    jacobians: ndarray, budget: float, key: RandomKey, *, logarithm: bool
+) -> list[Evidence]:
     """Descents from 20 starts: orthogonal columns, and noise that costs the same on each."""
     parts, losses = [], []
     for start in jax.random.split(key, 20):
@@ -38,7 +40,7 @@ def _starts(jacobians: ndarray, budget: float, key: Key, *, logarithm: bool) -> 
     return [*parts, equal(losses, np.mean(losses), 1e-6)]
 
 
-def thm2(key: Key, *, claim: Callable[[ndarray, float], float] = least_log_loss) -> Evidence:
+def thm2(key: RandomKey, *, claim: Callable[[ndarray, float], float] = least_log_loss) -> Evidence:
     """Descent over rotations and variances of three samples: every start reaches the minimum."""
     draw = generator(key)
     jacobians, budget = draw.standard_normal((3, 5, 3)), float(draw.uniform(3, 12))
@@ -50,7 +52,7 @@ def thm2(key: Key, *, claim: Callable[[ndarray, float], float] = least_log_loss)
     )
 
 
-def cor1(key: Key, *, claim: Callable[[ndarray, float], float] = least_loss) -> Evidence:
+def cor1(key: RandomKey, *, claim: Callable[[ndarray, float], float] = least_loss) -> Evidence:
     """The same for one sample, without the logarithm."""
     draw = generator(key)
     jacobian, budget = draw.standard_normal((5, 3)), float(draw.uniform(1, 4))
@@ -75,7 +77,7 @@ def _first(budget: float) -> float:
     return 2 * np.sqrt(50 * 3) * np.exp(-budget / 2)
 
 
-def eq25(key: Key, *, claim: Callable[[float], float] = _first) -> Evidence:
+def eq25(key: RandomKey, *, claim: Callable[[float], float] = _first) -> Evidence:
     """Least cost of noise on M1 by grid search, at several budgets."""
     budgets = generator(key).uniform(0.5, 4, 3)
     note = "24.495 exp(-C/2), where the paper prints exp(-C) (erratum E1)"
@@ -93,7 +95,7 @@ def _second(budget: float) -> float:
     return 2 * np.sqrt(30.5 * 22.5) * np.exp(-budget / 2)
 
 
-def eq26(key: Key, *, claim: Callable[[float], float] = _second) -> Evidence:
+def eq26(key: RandomKey, *, claim: Callable[[float], float] = _second) -> Evidence:
     """The same on M2, whose latents are rotated by 45 degrees."""
     budgets = generator(key).uniform(0.5, 4, 3)
     note = "52.393 exp(-C/2), where the paper prints exp(-C) (erratum E1)"
@@ -110,7 +112,7 @@ def _best_angle(budget: float) -> float:
     return 2 * np.sqrt(134) * np.exp(-budget / 2)
 
 
-def eq25b(key: Key, *, claim: Callable[[float], float] = _best_angle) -> Evidence:
+def eq25b(key: RandomKey, *, claim: Callable[[float], float] = _best_angle) -> Evidence:
     """Least cost over a scan of all rotations of M1."""
     budget = float(generator(key).uniform(0.5, 4))
     angles = np.linspace(0, np.pi, 20001)
@@ -129,7 +131,7 @@ def _balanced(costs: ndarray) -> float:
     return len(costs) * float(np.exp(np.mean(np.log(costs))))
 
 
-def prop_s5(key: Key, *, claim: Callable[[ndarray], float] = _balanced) -> Evidence:
+def prop_s5(key: RandomKey, *, claim: Callable[[ndarray], float] = _balanced) -> Evidence:
     """Lower bound of the stochastic loss, met when every latent's noise costs the same."""
     draw = generator(key)
     norms = np.sum((draw.standard_normal((6, 4)) @ orthogonal(4, draw)) ** 2, axis=0)
@@ -146,7 +148,7 @@ def _reach(larger: float, smaller: float) -> float:
     return larger / smaller - 1
 
 
-def lem_s4(key: Key, *, claim: Callable[[float, float], float] = _reach) -> Evidence:
+def lem_s4(key: RandomKey, *, claim: Callable[[float, float], float] = _reach) -> Evidence:
     """Sum of a_i/(1+t) and a_j (1+t): below a_i + a_j up to the reach, equal there, above after."""
     draw = generator(key)
     small = draw.uniform(0.1, 1, 20)

@@ -7,12 +7,12 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.draws import covariance, frame, generator, orthogonal, signed_permutation
 from untwist.theory.evidence import Evidence, at_most, equal, every
 from untwist.theory.symmetry import distance_to_signed_permutation
+from untwist.types import RandomKey
 
 
 def _norms(matrix: ndarray) -> ndarray:
@@ -31,7 +31,7 @@ def _sixty_degrees() -> ndarray:
     return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
 
 
-def eq5(key: Key, *, claim: Callable[[], ndarray] = _sixty_degrees) -> Evidence:
+def eq5(key: RandomKey, *, claim: Callable[[], ndarray] = _sixty_degrees) -> Evidence:
     """The printed matrix, rounded to two digits, against the rotation it stands for."""
     printed = np.array([[0.75, 0.25, 0.61], [0.25, 0.75, -0.61], [-0.61, 0.61, 0.50]])
     turn, decoder = claim(), generator(key).standard_normal((5, 3))
@@ -48,7 +48,7 @@ def _projector(axes: ndarray, latents: int) -> ndarray:
     return axes[:, :latents] @ axes[:, :latents].T
 
 
-def example1(key: Key, *, claim: Callable[[ndarray, int], ndarray] = _projector) -> Evidence:
+def example1(key: RandomKey, *, claim: Callable[[ndarray, int], ndarray] = _projector) -> Evidence:
     """Y Y^+ for Y = P' Sigma Q with random Sigma and Q, and its loss against that of PCA."""
     draw = generator(key)
     data = covariance(6, draw)
@@ -68,7 +68,7 @@ def _columns_dot(matrix: ndarray) -> float:
     return float(np.abs(unit.T @ unit - np.eye(matrix.shape[1])).max())
 
 
-def prop1(key: Key, *, claim: Callable[[ndarray], float] = _columns_dot) -> Evidence:
+def prop1(key: RandomKey, *, claim: Callable[[ndarray], float] = _columns_dot) -> Evidence:
     """Columns are orthogonal exactly when |V| is a permutation, both ways."""
     draw = generator(key)
     neat = frame(6, 3, draw) * np.array([3.0, 1.0, 2.0])
@@ -87,7 +87,7 @@ def _geometric_mean(a: ndarray) -> float:
     return float(np.exp(np.mean(np.log(a))))
 
 
-def lem_s1(key: Key, *, claim: Callable[[ndarray], float] = _geometric_mean) -> Evidence:
+def lem_s1(key: RandomKey, *, claim: Callable[[ndarray], float] = _geometric_mean) -> Evidence:
     """Geometric mean against arithmetic mean, with equality on equal numbers."""
     numbers = generator(key).uniform(0.1, 4, (50, 6))
     level = np.full(6, 2.5)
@@ -100,7 +100,9 @@ def _absolute_determinant(matrix: ndarray) -> float:
     return float(np.abs(np.linalg.det(matrix)))
 
 
-def lem_s2(key: Key, *, claim: Callable[[ndarray], float] = _absolute_determinant) -> Evidence:
+def lem_s2(
+    key: RandomKey, *, claim: Callable[[ndarray], float] = _absolute_determinant
+) -> Evidence:
     """|det M| against the product of column norms, with equality on orthogonal columns."""
     draw = generator(key)
     matrices = draw.standard_normal((50, 4, 4))
@@ -116,7 +118,7 @@ def _gram(singular: ndarray, right: ndarray) -> ndarray:
     return right.T @ np.diag(singular**2) @ right
 
 
-def lem_s3(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _gram) -> Evidence:
+def lem_s3(key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = _gram) -> Evidence:
     """M'M against the two factors that hold no U; also for S V' in the place of M."""
     matrix = generator(key).standard_normal((7, 4))
     _, singular, right = np.linalg.svd(matrix, full_matrices=False)
@@ -131,7 +133,7 @@ def _singular_volume(matrix: ndarray) -> float:
     return float(np.prod(np.linalg.svd(matrix, compute_uv=False)))
 
 
-def prop_s6(key: Key, *, claim: Callable[[ndarray], float] = _singular_volume) -> Evidence:
+def prop_s6(key: RandomKey, *, claim: Callable[[ndarray], float] = _singular_volume) -> Evidence:
     """Product of singular values against that of column norms; equality on orthogonal columns."""
     draw = generator(key)
     matrices = draw.standard_normal((50, 6, 3))
@@ -147,7 +149,9 @@ def _plane_slope(a: ndarray, b: ndarray) -> float:
     return float(a @ b * (1 / (a @ a) - 1 / (b @ b)))
 
 
-def lem_s5(key: Key, *, claim: Callable[[ndarray, ndarray], float] = _plane_slope) -> Evidence:
+def lem_s5(
+    key: RandomKey, *, claim: Callable[[ndarray, ndarray], float] = _plane_slope
+) -> Evidence:
     """Small plane rotations lower the product of column norms unless columns are orthogonal."""
     draw = generator(key)
     generic = draw.standard_normal((5, 2))
@@ -169,7 +173,7 @@ def _root_gram(matrix: ndarray) -> float:
     return float(np.sqrt(np.linalg.det(matrix.T @ matrix)))
 
 
-def eq28(key: Key, *, claim: Callable[[ndarray], float] = _root_gram) -> Evidence:
+def eq28(key: RandomKey, *, claim: Callable[[ndarray], float] = _root_gram) -> Evidence:
     """The volume bounds the product of column norms at every V, and is met at the SVD's."""
     draw = generator(key)
     matrix = draw.standard_normal((5, 3))
@@ -182,7 +186,7 @@ def eq28(key: Key, *, claim: Callable[[ndarray], float] = _root_gram) -> Evidenc
     )
 
 
-def eq_s72(key: Key, *, claim: Callable = distance_to_signed_permutation) -> Evidence:
+def eq_s72(key: RandomKey, *, claim: Callable = distance_to_signed_permutation) -> Evidence:
     """Linear assignment against every signed permutation in turn."""
     draw = generator(key)
     turns = [orthogonal(3, draw) for _ in range(20)]

@@ -1,9 +1,8 @@
-"""Checks of rolinek2019: invariance under rotations, the polarised regime, the loss split."""
+"""Checks of rolinek2019: invariance under rotations, the polarized regime, the loss split."""
 
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.ascent import maximize
@@ -15,6 +14,7 @@ from untwist.theory.quadrature import gauss_average
 from untwist.theory.sikka_gaussian import log_normal
 from untwist.theory.symmetry import gaussian_elbo, rotation_cost
 from untwist.theory.witness import mean_variances
+from untwist.types import RandomKey
 
 
 def _turned(decoder: ndarray, rotation: ndarray) -> ndarray:
@@ -22,7 +22,7 @@ def _turned(decoder: ndarray, rotation: ndarray) -> ndarray:
     return decoder @ rotation.T
 
 
-def prop2(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _turned) -> Evidence:
+def prop2(key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = _turned) -> Evidence:
     """Compares log N(x; 0, W W' + s^2 I) at random x, before and after."""
     draw = generator(key)
     decoder, x = draw.standard_normal((6, 3)), draw.standard_normal((10, 6))
@@ -33,7 +33,7 @@ def prop2(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _turned) -
     return equal(sides[0], sides[1], 1e-12)
 
 
-def lem_s6(key: Key, *, claim: Callable[[ndarray], ndarray] = np.transpose) -> Evidence:
+def lem_s6(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = np.transpose) -> Evidence:
     """p(x) by averaging p(x|z) of a nonlinear decoder over the prior, before and after."""
     draw = generator(key)
     weights, x = 0.3 * draw.standard_normal((4, 2)), draw.standard_normal(4)
@@ -50,7 +50,7 @@ def lem_s6(key: Key, *, claim: Callable[[ndarray], ndarray] = np.transpose) -> E
     return equal(np.log(density(turn)), np.log(density(np.eye(2))), 1e-8)
 
 
-def prop3(key: Key, *, claim: Callable[..., float] = rotation_cost) -> Evidence:
+def prop3(key: RandomKey, *, claim: Callable[..., float] = rotation_cost) -> Evidence:
     """Objective with a full posterior rotates freely; a diagonal one loses what is claimed."""
     draw = generator(key)
     data, beta = covariance(6, draw), float(draw.uniform(0.1, 1))
@@ -81,7 +81,7 @@ def _passive() -> tuple[float, float, float]:
     return 0.0, 1.0, 0.0
 
 
-def def1(key: Key, *, claim: Callable[[], tuple[float, float, float]] = _passive) -> Evidence:
+def def1(key: RandomKey, *, claim: Callable[[], tuple[float, float, float]] = _passive) -> Evidence:
     """The numerical optimum at a beta between two eigenvalues: one latent active, one passive."""
     draw = generator(key)
     basis, values = orthogonal(4, draw), np.array([30.0, 1.0, 0.3, 0.2])
@@ -102,8 +102,8 @@ def _remainder(mean: ndarray, variances: ndarray, active: ndarray) -> float:
     return 0.5 * np.sum(variances[active]) + kl_to_prior(mean[idle], np.diag(variances[idle]))
 
 
-def eq10(key: Key, *, claim: Callable = _remainder) -> Evidence:
-    """KL less its polarised approximation against the stated remainder."""
+def eq10(key: RandomKey, *, claim: Callable = _remainder) -> Evidence:
+    """KL less its polarized approximation against the stated remainder."""
     draw = generator(key)
     active = np.array([True, True, False])
     mean = draw.standard_normal(3) * np.array([1, 1, 0.01])
@@ -118,7 +118,7 @@ def _cross(bias: ndarray, miss: ndarray) -> float:
     return float(2 * bias @ miss)
 
 
-def prop4(key: Key, *, claim: Callable[[ndarray, ndarray], float] = _cross) -> Evidence:
+def prop4(key: RandomKey, *, claim: Callable[[ndarray, ndarray], float] = _cross) -> Evidence:
     """Square loss less its two parts: nothing for a linear decoder, the cross term for tanh."""
     draw = generator(key)
     weights, x, mean = draw.standard_normal((4, 2)), draw.standard_normal(4), draw.normal(size=2)
@@ -142,7 +142,7 @@ def _noise_cost(jacobian: ndarray, variances: ndarray) -> float:
     return float(np.sum(jacobian**2, axis=0) @ variances)
 
 
-def eq17(key: Key, *, claim: Callable[[ndarray, ndarray], float] = _noise_cost) -> Evidence:
+def eq17(key: RandomKey, *, claim: Callable[[ndarray, ndarray], float] = _noise_cost) -> Evidence:
     """Average of ||J eps||^2 by quadrature exact to degree five."""
     draw = generator(key)
     jacobian, variances = draw.standard_normal((5, 3)), spectrum(3, draw)
@@ -155,7 +155,7 @@ def eq17(key: Key, *, claim: Callable[[ndarray, ndarray], float] = _noise_cost) 
     return equal(left, claim(jacobian, variances))
 
 
-def eq_s77(key: Key, *, claim: Callable[[ndarray, ndarray], float] = kl_to_prior) -> Evidence:
+def eq_s77(key: RandomKey, *, claim: Callable[[ndarray, ndarray], float] = kl_to_prior) -> Evidence:
     """Full-covariance KL against a sum over the eigenaxes of the covariance."""
     draw = generator(key)
     mean, spread = draw.standard_normal(4), covariance(4, draw)
@@ -170,7 +170,7 @@ def _square_variance() -> float:
     return 1 / 12
 
 
-def sec92(key: Key, *, claim: Callable[[], float] = _square_variance) -> Evidence:
+def sec92(key: RandomKey, *, claim: Callable[[], float] = _square_variance) -> Evidence:
     """Exact second moments along random directions, and that no rotation costs the linear VAE."""
     draw = generator(key)
     line, mass = np.polynomial.legendre.leggauss(3)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.draws import covariance, generator, orthogonal
@@ -16,6 +15,7 @@ from untwist.theory.gaussian import (
     log_determinant,
 )
 from untwist.theory.quadrature import gauss_average
+from untwist.types import RandomKey
 
 
 def log_normal(x: ndarray, mean: ndarray, model: ndarray) -> ndarray:
@@ -30,7 +30,7 @@ def evidence_minus_gap(log_evidence: float, gap: float) -> float:
     return log_evidence - gap
 
 
-def eq4(key: Key, *, claim: Callable[[float, float], float] = evidence_minus_gap) -> Evidence:
+def eq4(key: RandomKey, *, claim: Callable[[float, float], float] = evidence_minus_gap) -> Evidence:
     """ELBO of a random q at a random x, by averaging, against the evidence identity."""
     draw = generator(key)
     decoder, x = draw.standard_normal((4, 2)), draw.standard_normal(4)
@@ -44,7 +44,7 @@ def eq4(key: Key, *, claim: Callable[[float, float], float] = evidence_minus_gap
     return equal(elbo, claim(log_evidence, kl_between(mean, spread, gain @ x, posterior)))
 
 
-def eq19(key: Key, *, claim: Callable = linear_posterior) -> Evidence:
+def eq19(key: RandomKey, *, claim: Callable = linear_posterior) -> Evidence:
     """Conditioning of the joint Gaussian against the formula, for random A and for the paper's."""
     draw = generator(key)
     parts = []
@@ -55,7 +55,7 @@ def eq19(key: Key, *, claim: Callable = linear_posterior) -> Evidence:
     return every(*parts, note="for the paper's A the covariance is not diagonal")
 
 
-def eq24(key: Key, *, claim: Callable = linear_posterior) -> Evidence:
+def eq24(key: RandomKey, *, claim: Callable = linear_posterior) -> Evidence:
     """Bayes: log p(x, z) - log p(z|x) is log p(x), the same for every z."""
     draw = generator(key)
     decoder, x = draw.standard_normal((5, 2)), draw.standard_normal(5)
@@ -85,7 +85,7 @@ def averaged_error(
     )
 
 
-def eq25(key: Key, *, claim: Callable = averaged_error) -> Evidence:
+def eq25(key: RandomKey, *, claim: Callable = averaged_error) -> Evidence:
     """Average of the KL between Gaussians over data, point by point, against Eq. 25."""
     draw = generator(key)
     mixing, encoder = draw.standard_normal((2, 2, 2))
@@ -111,7 +111,7 @@ def quadratic_mean(matrix: ndarray, spread: ndarray) -> float:
     return float(np.trace(matrix @ spread @ matrix.T))
 
 
-def eq37(key: Key, *, claim: Callable = quadratic_mean) -> Evidence:
+def eq37(key: RandomKey, *, claim: Callable = quadratic_mean) -> Evidence:
     """Second moment of a Gaussian quadratic form, by quadrature exact to degree five."""
     draw = generator(key)
     matrix, spread = draw.standard_normal((3, 3)), covariance(3, draw)
@@ -124,7 +124,7 @@ def eq37(key: Key, *, claim: Callable = quadratic_mean) -> Evidence:
     return equal(left, claim(matrix, spread))
 
 
-def eq39(key: Key, *, claim: Callable = kl_to_prior) -> Evidence:
+def eq39(key: RandomKey, *, claim: Callable = kl_to_prior) -> Evidence:
     """KL to the prior against the average of log q - log p."""
     draw = generator(key)
     mean, spread = draw.standard_normal(2), covariance(2, draw)
@@ -141,7 +141,7 @@ def push_through(u: ndarray, v: ndarray) -> ndarray:
     return u @ np.linalg.inv(np.eye(v.shape[0]) + v @ u)
 
 
-def eq52(key: Key, *, claim: Callable = push_through) -> Evidence:
+def eq52(key: RandomKey, *, claim: Callable = push_through) -> Evidence:
     """Push-through identity, and Woodbury's as (I + U V)^-1 = I - U (I + V U)^-1 V."""
     draw = generator(key)
     u, v = 0.3 * draw.standard_normal((5, 2)), 0.3 * draw.standard_normal((2, 5))
@@ -154,7 +154,7 @@ def marginal(decoder: ndarray) -> ndarray:
     return decoder @ decoder.T + np.eye(len(decoder))
 
 
-def eq57(key: Key, *, claim: Callable = marginal) -> Evidence:
+def eq57(key: RandomKey, *, claim: Callable = marginal) -> Evidence:
     """Compares log of the average of p(x|z) over the prior against log N(x; 0, D D' + I)."""
     draw = generator(key)
     decoder = 0.7 * orthogonal(4, draw)[:, :2] * draw.uniform(0.7, 1.3, 2)

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.ascent import maximize
@@ -21,6 +20,7 @@ from untwist.theory.witness import (
     random_parameters,
     stationarity,
 )
+from untwist.types import RandomKey
 
 BETAS = np.geomspace(0.05, 20, 241)
 
@@ -30,7 +30,7 @@ def _negative_kl(kl: float, beta: float) -> float:
     return -kl
 
 
-def prop1(key: Key, *, claim: Callable[[float, float], float] = _negative_kl) -> Evidence:
+def prop1(key: RandomKey, *, claim: Callable[[float, float], float] = _negative_kl) -> Evidence:
     """Slope of the numerical optimum by central differences, and that it never rises."""
     draw = generator(key)
     data, beta, step = covariance(4, draw), float(draw.uniform(0.3, 3)), 1e-3
@@ -48,7 +48,7 @@ def _falling(terms: Terms) -> tuple[ndarray, ndarray]:
     return terms.kl, terms.reconstruction
 
 
-def prop2(key: Key, *, claim: Callable[[Terms], tuple] = _falling) -> Evidence:
+def prop2(key: RandomKey, *, claim: Callable[[Terms], tuple] = _falling) -> Evidence:
     """Steps of both curves along a fine grid of beta: none is upwards."""
     terms = optimal_terms(linear_beta_vae(covariance(6, generator(key)), 3, BETAS))
     note = "needs the global maximizer: there are other stationary points (erratum E16)"
@@ -60,7 +60,9 @@ def _elbo_slope(beta: ndarray, kl_slope: ndarray) -> ndarray:
     return (beta - 1) * kl_slope
 
 
-def prop3(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = _elbo_slope) -> Evidence:
+def prop3(
+    key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = _elbo_slope
+) -> Evidence:
     """ELBO at beta = 1 against every other, and its slope inside the range where none collapses."""
     data = covariance(6, generator(key))
     vae = linear_beta_vae(data, 3, BETAS)
@@ -78,7 +80,7 @@ def _exchange(a: ndarray, b: ndarray, beta: float) -> ndarray:
     return a - beta * b
 
 
-def prop4(key: Key, *, claim: Callable = _exchange) -> Evidence:
+def prop4(key: RandomKey, *, claim: Callable = _exchange) -> Evidence:
     """B at the maximizer of O over random finite tables of (A, B) never rises with beta."""
     tables = generator(key).standard_normal((20, 2, 50))
     paths = [[b[np.argmax(claim(a, b, beta))] for beta in BETAS] for a, b in tables]
@@ -90,7 +92,7 @@ def _weighted(elbo: float, kl: float, beta: float) -> float:
     return elbo + (1 - beta) * kl
 
 
-def eq14(key: Key, *, claim: Callable = _weighted) -> Evidence:
+def eq14(key: RandomKey, *, claim: Callable = _weighted) -> Evidence:
     """Objective of Eq. 21 at random parameters against ELBO and KL by other formulas."""
     draw = generator(key)
     data, beta = covariance(5, draw), float(draw.uniform(0.2, 5))
@@ -106,7 +108,7 @@ def _difference(log_evidence: ndarray, elbo: ndarray) -> ndarray:
     return log_evidence - elbo
 
 
-def eq16(key: Key, *, claim: Callable = _difference) -> Evidence:
+def eq16(key: RandomKey, *, claim: Callable = _difference) -> Evidence:
     """MIE of Eq. 25 at the optimum against the difference of log-likelihood and ELBO."""
     data = covariance(6, generator(key))
     vae = linear_beta_vae(data, 3, np.array([0.1, 0.5, 1.0, 3.0]))
@@ -118,7 +120,7 @@ def eq16(key: Key, *, claim: Callable = _difference) -> Evidence:
     return equal(left, claim(terms.log_likelihood, terms.elbo), 1e-8)
 
 
-def fixed_decoder(key: Key, *, claim: Callable = optimal_encoder) -> Evidence:
+def fixed_decoder(key: RandomKey, *, claim: Callable = optimal_encoder) -> Evidence:
     """MIE under a frozen random decoder, its encoder optimal at each beta, is least at one."""
     draw = generator(key)
     data, decoder = covariance(5, draw), draw.standard_normal((5, 3))
@@ -143,7 +145,7 @@ def _pointwise_objective(p: Parameters, points: ndarray, beta: float) -> ndarray
     return likelihood - beta * kl
 
 
-def eq21(key: Key, *, claim: Callable = averaged_objective) -> Evidence:
+def eq21(key: RandomKey, *, claim: Callable = averaged_objective) -> Evidence:
     """Average over x of the objective computed from its definition, all parameters random."""
     draw = generator(key)
     data, beta = covariance(2, draw), float(draw.uniform(0.2, 5))
@@ -166,7 +168,7 @@ def numerical_slope(p: Parameters, data: ndarray, beta: float) -> Parameters:
     return p.unflatten((ahead - behind) / (2 * step))
 
 
-def eq22(key: Key, *, claim: Callable = stationarity) -> Evidence:
+def eq22(key: RandomKey, *, claim: Callable = stationarity) -> Evidence:
     """Bias gradients by finite differences, and biases where the optimizer ends, which vanish."""
     draw = generator(key)
     data, beta = covariance(4, draw), float(draw.uniform(0.2, 3))
@@ -182,7 +184,7 @@ def eq22(key: Key, *, claim: Callable = stationarity) -> Evidence:
     )
 
 
-def eq23(key: Key, *, claim: Callable = stationarity) -> Evidence:
+def eq23(key: RandomKey, *, claim: Callable = stationarity) -> Evidence:
     """Gradient of Eq. 21 by finite differences, and its residual at the numerical optimum."""
     draw = generator(key)
     data, beta = covariance(4, draw), float(draw.uniform(0.2, 3))
@@ -200,7 +202,7 @@ def _constant_variances(p: Parameters, beta: float) -> ndarray:
     return beta / (np.sum(p.decoder**2, axis=0) + beta)
 
 
-def wsigma(key: Key, *, claim: Callable = _constant_variances) -> Evidence:
+def wsigma(key: RandomKey, *, claim: Callable = _constant_variances) -> Evidence:
     """Posterior variances at random x where the optimizer of all parameters ends."""
     draw = generator(key)
     data, beta = covariance(4, draw), float(draw.uniform(0.2, 0.4))

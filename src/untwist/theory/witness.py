@@ -8,10 +8,11 @@ closed form, so that the two can disagree.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Key
+from jaxtyping import Float
 from numpy import ndarray
 
 from untwist.theory.draws import generator
+from untwist.types import RandomKey
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,9 @@ def stationarity(
     )
 
 
-def random_parameters(pixels: int, latents: int, *, key: Key, scale: float = 0.1) -> Parameters:
+def random_parameters(
+    pixels: int, latents: int, *, key: RandomKey, scale: float = 0.1
+) -> Parameters:
     """Returns parameters with independent normal entries of the given scale."""
     draw = generator(key)
     shapes = [(latents, pixels), (pixels, latents), (latents, pixels), latents, latents, pixels]

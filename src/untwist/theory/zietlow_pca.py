@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.optimize
-from jaxtyping import Key
 from numpy import ndarray
 
 from untwist.theory.ascent import maximize
@@ -16,6 +15,7 @@ from untwist.theory.linear_vae import linear_beta_vae
 from untwist.theory.quadrature import gauss_average
 from untwist.theory.symmetry import distance_to_signed_permutation
 from untwist.theory.witness import mean_variances
+from untwist.types import RandomKey
 
 
 def _split(deterministic: float, stochastic: float) -> float:
@@ -23,7 +23,7 @@ def _split(deterministic: float, stochastic: float) -> float:
     return deterministic + stochastic
 
 
-def eq5(key: Key, *, claim: Callable[[float, float], float] = _split) -> Evidence:
+def eq5(key: RandomKey, *, claim: Callable[[float, float], float] = _split) -> Evidence:
     """Square loss of a linear decoder by quadrature against the sum of its two parts."""
     draw = generator(key)
     decoder, x, mean = draw.standard_normal((5, 2)), draw.standard_normal(5), draw.normal(size=2)
@@ -35,12 +35,12 @@ def eq5(key: Key, *, claim: Callable[[float, float], float] = _split) -> Evidenc
     return equal(total, claim(float(np.sum((decoder @ mean - x) ** 2)), float(stochastic)))
 
 
-def _polarised(mean: ndarray, variances: ndarray) -> float:
+def _polarized(mean: ndarray, variances: ndarray) -> float:
     """Eq. 8: sum_j mu_j^2 - log s_j^2."""
     return float(np.sum(mean**2 - np.log(variances)))
 
 
-def eq8(key: Key, *, claim: Callable[[ndarray, ndarray], float] = _polarised) -> Evidence:
+def eq8(key: RandomKey, *, claim: Callable[[ndarray, ndarray], float] = _polarized) -> Evidence:
     """Twice the exact KL, plus d, less sum s^2."""
     draw = generator(key)
     mean, variances = draw.standard_normal(4), draw.uniform(0.01, 0.3, 4)
@@ -54,7 +54,7 @@ def _pca_decoder(data: ndarray, beta: float) -> ndarray:
     return linear_beta_vae(data, 3, beta, variance=0.5).decoder
 
 
-def thm1(key: Key, *, claim: Callable[[ndarray, float], ndarray] = _pca_decoder) -> Evidence:
+def thm1(key: RandomKey, *, claim: Callable[[ndarray, float], ndarray] = _pca_decoder) -> Evidence:
     """Numerical optimum of the linear beta-VAE with square loss against the PCA decoder.
 
     Also the theorem in its own terms, with its missing constraints (erratum E6): among
@@ -88,7 +88,9 @@ def _determinant_bound(matrix: ndarray) -> float:
     return len(matrix) * float(np.linalg.det(matrix)) ** (1 / len(matrix))
 
 
-def trace_ineq(key: Key, *, claim: Callable[[ndarray], float] = _determinant_bound) -> Evidence:
+def trace_ineq(
+    key: RandomKey, *, claim: Callable[[ndarray], float] = _determinant_bound
+) -> Evidence:
     """Trace of random PSD matrices against the bound, met by multiples of the identity."""
     draw = generator(key)
     matrices = [covariance(3, draw) for _ in range(50)]
@@ -103,7 +105,7 @@ def _rescaling(x: ndarray) -> float:
     return float(np.sqrt(len(x) / np.sum(x**2)))
 
 
-def lem1(key: Key, *, claim: Callable[[ndarray], float] = _rescaling) -> Evidence:
+def lem1(key: RandomKey, *, claim: Callable[[ndarray], float] = _rescaling) -> Evidence:
     """Scalar minimization of the KL over the scale of the code."""
     draw = generator(key)
     x, y = draw.standard_normal(7), draw.uniform(0.1, 1, 7)
@@ -116,7 +118,7 @@ def lem1(key: Key, *, claim: Callable[[ndarray], float] = _rescaling) -> Evidenc
     return every(equal(scale, claim(x), 1e-6), equal(np.mean((claim(x) * x) ** 2), 1))
 
 
-def lem2(key: Key, *, claim: Callable[[ndarray, ndarray], ndarray] = np.matmul) -> Evidence:
+def lem2(key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = np.matmul) -> Evidence:
     """Diagonal of a zero-diagonal matrix times a diagonal one, both ways, and the trace."""
     draw = generator(key)
     matrix = draw.standard_normal((5, 5)) * (1 - np.eye(5))
@@ -130,7 +132,7 @@ def _fold(image: ndarray) -> ndarray:
     return 1 - np.abs(1 - np.abs(image))
 
 
-def eq12(key: Key, *, claim: Callable[[ndarray], ndarray] = _fold) -> Evidence:
+def eq12(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = _fold) -> Evidence:
     """Manipulated images stay within eps of the original and within [0, 1]."""
     draw = generator(key)
     images, change = draw.uniform(0, 1, (20, 64)), draw.uniform(-1, 1, (20, 64))
@@ -146,7 +148,7 @@ def eq12(key: Key, *, claim: Callable[[ndarray], ndarray] = _fold) -> Evidence:
     )
 
 
-def eq14(key: Key, *, claim: Callable[[ndarray], ndarray] = np.argsort) -> Evidence:
+def eq14(key: RandomKey, *, claim: Callable[[ndarray], ndarray] = np.argsort) -> Evidence:
     """Data variance along latents, sorted by posterior variance, against sorted eigenvalues."""
     data = covariance(6, generator(key))
     end = maximize(data, 3, 0.3, key=key)

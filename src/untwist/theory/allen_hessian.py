@@ -179,8 +179,8 @@ def eq14(key: RandomKey, *, claim: Callable[[ndarray, float], ndarray] = slope_p
     return every(
         equal(found, claim(slopes, beta), 1e-6),
         equal(costs, [ramp_cost(w, beta) for w in widths]),
-        at_most(np.diff(costs), -1e-6, 0),
-        at_most(costs[-1], ramp_cost(1.0, beta) - 1e-2, 0),
+        at_most(np.diff(costs), -1e-6, 0.0),
+        at_most(costs[-1], ramp_cost(1.0, beta) - 1e-2, 0.0),
         note="logarithmic and unbounded, where Eq. 14 prints a bounded term (erratum E19)",
     )
 

@@ -217,7 +217,7 @@ def cor31(key: RandomKey, *, claim: Callable[[ndarray, float], int] = _survivors
     counts = [int(np.sum(np.linalg.norm(end.decoder, axis=0) > 1e-3)) for end in ends]
     return every(
         equal(counts, [claim(values[:2], float(b) * s2) for b in betas]),
-        at_most(np.diff(counts), 0),
+        at_most(np.diff(counts), 0.0),
     )
 
 

@@ -143,8 +143,8 @@ def thm2(key: RandomKey, *, claim: Callable[..., float] = _distance) -> Evidence
         claims.append(claim(means, np.array([spread**2])))
     return every(
         equal(distances, claims),
-        at_most(np.diff(costs), -1e-3, 0),
-        at_most(1e-3, np.diff(distances), 0),
+        at_most(np.diff(costs), -1e-3, 0.0),
+        at_most(1e-3, np.diff(distances), 0.0),
         note="part (b) fails: growing s lowers the KL and raises the distance (erratum E20)",
     )
 
@@ -231,7 +231,7 @@ def table7(key: RandomKey, *, claim: Callable[[ndarray, slice], float] = _left_o
     ]
     return every(
         equal(errors, [claim(values, w) for w in windows]),
-        at_most(np.diff(errors[:3]), -1e-6, 0),
+        at_most(np.diff(errors[:3]), -1e-6, 0.0),
         at_most(errors[2], errors[3:]),
         note="the law, on random data: the paper's images are not at hand",
     )

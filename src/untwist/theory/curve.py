@@ -1,11 +1,11 @@
 """The curves of sikka2019 Figure 1: every term of the optimal linear beta-VAE against beta."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from numpy.typing import ArrayLike
 
 from untwist.theory.inference_error import free_inference_error, inference_error
 from untwist.theory.linear_terms import optimal_terms
@@ -39,7 +39,7 @@ def paper_mixing() -> Float[ndarray, "pixel latent"]:
 
 
 def disentangling_curve(
-    mixing: Float[ndarray, "pixel latent"], beta: ArrayLike, *, noise: float = 1.0
+    mixing: Float[ndarray, "pixel latent"], beta: Sequence[float] | ndarray, *, noise: float = 1.0
 ) -> Curve:
     """Returns the curves for data `x = A s + noise`, with as many latents as sources.
 

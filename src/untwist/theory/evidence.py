@@ -1,9 +1,9 @@
 """What a check finds: two sides, their gap, a tolerance and so a verdict."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Evidence:
         return self.gap <= self.tolerance
 
 
-def _worst(left: ArrayLike, right: ArrayLike, *, one_sided: bool) -> tuple[float, float, float]:
+def _worst(left: Any, right: Any, *, one_sided: bool) -> tuple[float, float, float]:
     a, b = np.broadcast_arrays(np.asarray(left, dtype=float), np.asarray(right, dtype=float))
     gaps = (a - b if one_sided else np.abs(a - b)) / np.maximum(1, np.abs(b))
     at = np.unravel_index(np.argmax(gaps), gaps.shape)
     return float(a[at]), float(b[at]), float(np.maximum(gaps[at], 0))
 
 
-def equal(left: ArrayLike, right: ArrayLike, tolerance: float = 1e-10, note: str = "") -> Evidence:
+def equal(left: Any, right: Any, tolerance: float = 1e-10, note: str = "") -> Evidence:
     """Returns evidence that two arrays agree.
 
     >>> equal([1.0, 2.0], [1.0, 2.5]).gap
@@ -41,9 +41,7 @@ def equal(left: ArrayLike, right: ArrayLike, tolerance: float = 1e-10, note: str
     return Evidence(*_worst(left, right, one_sided=False), tolerance, note)
 
 
-def at_most(
-    left: ArrayLike, right: ArrayLike, tolerance: float = 1e-10, note: str = ""
-) -> Evidence:
+def at_most(left: Any, right: Any, tolerance: float = 1e-10, note: str = "") -> Evidence:
     """Returns evidence that left never exceeds right; the gap is the worst excess.
 
     >>> at_most([1.0, 3.0], 2.0).gap
@@ -58,12 +56,12 @@ def every(*parts: Evidence, note: str = "") -> Evidence:
     >>> every(equal(1, 1), equal(1, 3)).right
     3.0
     """
-    strains = [p.gap / p.tolerance if p.tolerance else p.gap for p in parts]
+    strains = [p.gap / p.tolerance if p.tolerance else (0.0 if p.holds else np.inf) for p in parts]
     weakest = parts[int(np.argmax(strains))]
     return Evidence(weakest.left, weakest.right, weakest.gap, weakest.tolerance, note)
 
 
-def order_of(errors: ArrayLike) -> float:
+def order_of(errors: Any) -> float:
     """Returns the order of an error given at steps halved each time: log2 of the last ratio.
 
     >>> order_of([16.0, 1.0])

@@ -59,9 +59,9 @@ def optimal_terms(vae: LinearVAE) -> Terms:
     misfit = unseen / s2 + np.sum(active * values / model, axis=-1)
     return Terms(
         beta=vae.beta,
-        reconstruction=-0.5 * (pixels * np.log(2 * np.pi * s2) + residual / s2),
-        kl=0.5 * np.sum(np.log(safe / threshold), axis=-1),
-        log_likelihood=-0.5 * (pixels * np.log(2 * np.pi) + volume + misfit),
+        reconstruction=np.asarray(-0.5 * (pixels * np.log(2 * np.pi * s2) + residual / s2)),
+        kl=np.asarray(0.5 * np.sum(np.log(safe / threshold), axis=-1)),
+        log_likelihood=np.asarray(-0.5 * (pixels * np.log(2 * np.pi) + volume + misfit)),
     )
 
 

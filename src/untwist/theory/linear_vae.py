@@ -9,12 +9,12 @@ maximum-likelihood PPCA of noise t, with the one rotation that keeps the posteri
     collapsed otherwise:      D = 0;                    W = 0;          e = 1
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
-from numpy.typing import ArrayLike
 
 from untwist.theory.axes import check_covariance, principal_axes
 from untwist.types import InputError
@@ -75,7 +75,7 @@ class LinearVAE:
 def linear_beta_vae(
     covariance: Float[ndarray, "pixel pixel"],
     latents: int,
-    beta: ArrayLike = 1.0,
+    beta: float | Sequence[float] | ndarray = 1.0,
     *,
     variance: float = 1.0,
 ) -> LinearVAE:

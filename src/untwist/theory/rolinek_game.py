@@ -102,7 +102,7 @@ def eq26(key: RandomKey, *, claim: Callable[[float], float] = _second) -> Eviden
     return every(
         *(equal(_share(M2, c)[0], claim(c), 1e-8) for c in budgets),
         equal(np.sort(np.sum(M2**2, axis=0)), [22.5, 30.5]),
-        equal(least_loss_unrotated(M2, 0) / least_loss_unrotated(M1, 0), 2.139, 5e-4),
+        equal(least_loss_unrotated(M2, 0.0) / least_loss_unrotated(M1, 0.0), 2.139, 5e-4),
         note=note,
     )
 
@@ -159,9 +159,9 @@ def lem_s4(key: RandomKey, *, claim: Callable[[float, float], float] = _reach) -
         return large / (1 + t) + small * (1 + t) - large - small
 
     return every(
-        at_most(change(0.99 * reach), -1e-6, 0),
-        equal(change(reach), 0),
-        at_most(1e-6, change(1.01 * reach), 0),
+        at_most(change(0.99 * reach), -1e-6, 0.0),
+        equal(change(reach), 0.0),
+        at_most(1e-6, change(1.01 * reach), 0.0),
     )
 
 

@@ -165,7 +165,10 @@ def lem_s5(
     for matrix in (generic, level):
         slope = (volume(matrix, 1e-5) - volume(matrix, -1e-5)) / 2e-5
         best = min(volume(matrix, t) for t in (-1e-2, -1e-3, 1e-3, 1e-2))
-        parts += [equal(slope, claim(*matrix.T), 1e-8), at_most(best, volume(matrix, 0) - 1e-12, 0)]
+        parts += [
+            equal(slope, claim(*matrix.T), 1e-8),
+            at_most(best, volume(matrix, 0.0) - 1e-12, 0.0),
+        ]
     return every(*parts)
 
 

@@ -84,7 +84,7 @@ def prop4(key: RandomKey, *, claim: Callable = _exchange) -> Evidence:
     """B at the maximizer of O over random finite tables of (A, B) never rises with beta."""
     tables = generator(key).standard_normal((20, 2, 50))
     paths = [[b[np.argmax(claim(a, b, beta))] for beta in BETAS] for a, b in tables]
-    return at_most(np.diff(paths), 0)
+    return at_most(np.diff(paths), 0.0)
 
 
 def _weighted(elbo: float, kl: float, beta: float) -> float:

@@ -67,7 +67,7 @@ def rotation_cost(
     0.0
     >>> quarter = np.array([[1.0, -1.0], [1.0, 1.0]]) / np.sqrt(2)
     >>> round(rotation_cost(np.diag([2.0, 1.0]), quarter), 6)
-    0.101733
+    0.10147
     """
     turned = decoder @ rotation.T
     precision = np.eye(turned.shape[1]) + turned.T @ turned / (beta * variance)

@@ -185,7 +185,7 @@ def read_matrix(path: Path) -> np.ndarray:
 
 def _load_npz(path: Path) -> np.ndarray:
     """The only array of the archive."""
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         if len(archive.files) != 1:
             raise InputError(f"{path} must hold one array, but holds {', '.join(archive.files)}")
         return archive[archive.files[0]]

@@ -9,7 +9,8 @@ import pytest
 import tyro.extras
 
 from untwist.cli import theory as command
-from untwist.cli.theory import COMMANDS, read_matrix
+from untwist.cli.matrix_file import read_matrix
+from untwist.cli.theory import COMMANDS
 from untwist.theory import CHECKS, Check, statements
 from untwist.types import InputError
 

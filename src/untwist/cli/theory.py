@@ -2,9 +2,8 @@
 
 import csv
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from zipfile import BadZipFile
 
 import jax
 import numpy as np
@@ -12,11 +11,13 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from untwist.cli.matrix_file import read_matrix
 from untwist.report.theory_curves import theory_curves
 from untwist.theory import (
     CHECKS,
     UNCHECKED,
     Check,
+    Prediction,
     disentangling_curve,
     linear_beta_vae,
     paper_mixing,
@@ -90,22 +91,13 @@ def curve(
         high: Largest beta.
         points: Number of betas, evenly spaced in their logarithm; one is always among them.
     """
-    if not (0 < low < high and np.isfinite(high) and points >= 2):
-        raise InputError(
-            f"the grid of beta needs 0 < low < high and at least 2 points, but got "
-            f"{low}, {high} and {points}"
-        )
+    betas = _grid(low, high, points)
     matrix = paper_mixing() if mixing is None else read_matrix(mixing)
-    betas = np.geomspace(low, high, points)
-    betas = np.unique(np.append(betas, 1.0)) if low <= 1 <= high else betas
     found = disentangling_curve(matrix, betas, noise=noise)
     columns = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
     out.parent.mkdir(parents=True, exist_ok=True)
     table, image = (out.with_name(out.name + ending) for ending in (".csv", ".png"))
-    with table.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
+    _write_table(columns, table)
     data = matrix @ matrix.T + noise * np.eye(len(matrix))
     critical = linear_beta_vae(data, matrix.shape[1], variance=noise).critical_beta
     title = f"linear beta-VAE, N = {len(matrix)}, k = {matrix.shape[1]}, noise {noise:g}"
@@ -116,6 +108,25 @@ def curve(
     for name, best in (("ELBO", np.argmax(found.elbo)), ("TIE", np.argmin(found.tie_free))):
         print(f"best {name} at beta {betas[best]:.4g}")
     print(f"wrote {table} and {image}")
+
+
+def _grid(low: float, high: float, points: int) -> np.ndarray:
+    """Betas evenly spaced in their logarithm, and one if it lies between them."""
+    if not (0 < low < high and np.isfinite(high) and points >= 2):
+        raise InputError(
+            f"the grid of beta needs 0 < low < high and at least 2 points, but got "
+            f"{low}, {high} and {points}"
+        )
+    betas = np.geomspace(low, high, points)
+    return np.unique(np.append(betas, 1.0)) if low <= 1 <= high else betas
+
+
+def _write_table(columns: Mapping[str, np.ndarray], path: Path) -> None:
+    """Columns as CSV, with every digit."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
 
 
 def predict(
@@ -147,15 +158,7 @@ def predict(
         matrix = np.atleast_2d(np.cov(matrix, rowvar=False, bias=True))
     size = min(latents, len(matrix))
     found = predict_axes(matrix, size, variance=variance, gap=gap, items=items)
-    rows = []
-    for i in range(size):
-        axis = found.axes[:, i]
-        main = np.argsort(-np.abs(axis))[:4]
-        parts = " ".join(f"{axis[j]:+.2f} x{j}" for j in main if abs(axis[j]) > 0.05)
-        state = "determined" if found.determined[i] else "not determined"
-        rows.append(
-            (i, f"{found.eigenvalues[i]:.4g}", f"{found.critical_beta[i]:.4g}", state, parts)
-        )
+    rows = [_axis_row(found, i) for i in range(size)]
     _print(("latent", "variance", "collapses at beta", "axis", "largest entries"), rows)
     _print(("beta", "survive"), [(f"{b:g}", found.survivors(b)) for b in betas])
     for group in found.groups:
@@ -164,49 +167,14 @@ def predict(
             print(f"axes {group[0]} to {group[-1]} are within {found.gap:.1%}: any rotation{last}")
 
 
-def read_matrix(path: Path) -> np.ndarray:
-    """Returns the one numeric matrix of a .npy, .npz or .csv file, as float64."""
-    if not path.is_file():
-        raise InputError(f"no file at {path}: give a .npy, .npz or .csv file with one matrix")
-    try:
-        matrix = np.asarray(_LOADERS[path.suffix.lower()](path), dtype=np.float64)
-    except KeyError as error:
-        raise InputError(f"{path} must end in .npy, .npz or .csv to be read") from error
-    except (ValueError, TypeError, OSError, EOFError, BadZipFile) as error:
-        raise InputError(f"{path} does not hold a matrix of numbers: {error}") from error
-    if matrix.ndim == 1:
-        matrix = matrix[:, None]
-    if matrix.ndim != 2 or matrix.size == 0:
-        raise InputError(f"{path} must hold a matrix, but holds an array of shape {matrix.shape}")
-    if not np.all(np.isfinite(matrix)):
-        raise InputError(f"{path} holds values that are missing or infinite: clean them first")
-    return matrix
-
-
-def _load_npz(path: Path) -> np.ndarray:
-    """The only array of the archive."""
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        if len(archive.files) != 1:
-            raise InputError(f"{path} must hold one array, but holds {', '.join(archive.files)}")
-        return archive[archive.files[0]]
-
-
-def _load_csv(path: Path) -> np.ndarray:
-    """Numbers separated by commas; a first line of names is passed over."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.reader(file) if row]
-    try:
-        [float(cell) for cell in rows[0]]
-    except (ValueError, IndexError):
-        rows = rows[1:]
-    return np.array(rows, dtype=float)
-
-
-_LOADERS: dict[str, Callable[[Path], np.ndarray]] = {
-    ".npy": lambda path: np.load(path, allow_pickle=False),
-    ".npz": _load_npz,
-    ".csv": _load_csv,
-}
+def _axis_row(found: Prediction, index: int) -> tuple[object, ...]:
+    """One latent: variance, collapse, whether its axis is determined, its largest entries."""
+    axis = found.axes[:, index]
+    main = np.argsort(-np.abs(axis))[:4]
+    parts = " ".join(f"{axis[j]:+.2f} x{j}" for j in main if abs(axis[j]) > 0.05)
+    state = "determined" if found.determined[index] else "not determined"
+    numbers = (f"{v[index]:.4g}" for v in (found.eigenvalues, found.critical_beta))
+    return (index, *numbers, state, parts)
 
 
 def _row(one: Check) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 PANELS = (
     ("ELBO", {"elbo": "ELBO", "log_likelihood": "log-likelihood"}),
@@ -29,7 +30,7 @@ def theory_curves(
     """
     figure = Figure(figsize=(15, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(f"{title}; dashed: beta = 1, dotted: a latent collapses", fontsize=11)
     axes = figure.subplots(1, len(PANELS))
     for axis, (name, lines) in zip(axes, PANELS, strict=True):
         _draw_panel(axis, columns, lines, critical)
@@ -49,6 +50,7 @@ def _draw_panel(
         axis.plot(beta, columns[column], label=label, linewidth=1.5)
     if beta.max() > 10 * beta.min():
         axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     for collapse in critical[(critical > beta.min()) & (critical < beta.max())]:
         axis.axvline(collapse, color="0.5", linestyle=":", linewidth=1)
     if beta.min() <= 1 <= beta.max():

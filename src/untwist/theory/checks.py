@@ -9,6 +9,7 @@ from untwist.theory import (
     allen_pushforward,
     bhowal_expansion,
     bhowal_geometry,
+    bhowal_neighbors,
     rolinek_game,
     rolinek_geometry,
     rolinek_symmetry,
@@ -23,7 +24,7 @@ from untwist.types import RandomKey, nearest
 _MODULES = {
     "rolinek2019": (rolinek_geometry, rolinek_symmetry, rolinek_game),
     "zietlow2021": (zietlow_pca,),
-    "bhowal2024": (bhowal_expansion, bhowal_geometry),
+    "bhowal2024": (bhowal_expansion, bhowal_geometry, bhowal_neighbors),
     "allen2024": (allen_linear, allen_hessian, allen_pushforward),
     "sikka2019": (sikka_gaussian, sikka_optimum),
 }

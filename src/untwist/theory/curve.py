@@ -38,6 +38,18 @@ def paper_mixing() -> Float[ndarray, "pixel latent"]:
     return 0.5 * (1 + np.eye(128, 2))
 
 
+def _true_errors(
+    mixing: Float[ndarray, "pixel latent"],
+    covariance: Float[ndarray, "pixel pixel"],
+    beta: float,
+    noise: float,
+) -> tuple[float, float]:
+    """TIE by index and at the best relabeling."""
+    vae = linear_beta_vae(covariance, mixing.shape[1], beta, variance=noise)
+    plain = inference_error(vae.encoder, vae.variances, mixing, covariance, noise=noise)
+    return plain, free_inference_error(vae, mixing, covariance, noise=noise)[0]
+
+
 def disentangling_curve(
     mixing: Float[ndarray, "pixel latent"], beta: Sequence[float] | ndarray, *, noise: float = 1.0
 ) -> Curve:
@@ -61,16 +73,7 @@ def disentangling_curve(
     betas = np.atleast_1d(np.asarray(beta, dtype=float))
     vae = linear_beta_vae(covariance, sources, betas, variance=noise)
     terms = optimal_terms(vae)
-    plain = [
-        inference_error(w, e, mixing, covariance, noise=noise)
-        for w, e in zip(vae.encoder, vae.variances, strict=True)
-    ]
-    free = [
-        free_inference_error(
-            linear_beta_vae(covariance, sources, b, variance=noise), mixing, covariance, noise=noise
-        )[0]
-        for b in betas
-    ]
+    errors = [_true_errors(mixing, covariance, float(b), noise) for b in betas]
     return Curve(
         beta=betas,
         elbo=terms.elbo,
@@ -79,7 +82,7 @@ def disentangling_curve(
         kl=terms.kl,
         log_likelihood=terms.log_likelihood,
         mie=terms.mie,
-        tie=np.array(plain),
-        tie_free=np.array(free),
+        tie=np.array([plain for plain, _ in errors]),
+        tie_free=np.array([free for _, free in errors]),
         active=np.sum(vae.active, axis=1).astype(float),
     )

@@ -78,8 +78,7 @@ def free_inference_error(
     """
     if mixing.shape[1] != len(vae.eigenvalues):
         raise InputError(
-            f"the true inference error pairs latents with sources, but there are "
-            f"{len(vae.eigenvalues)} latents and {mixing.shape[1]} sources"
+            f"TIE pairs latents with sources: got {len(vae.eigenvalues)} and {mixing.shape[1]}"
         )
     gain, posterior = linear_posterior(mixing, noise)
     precision = np.linalg.inv(posterior)

@@ -82,9 +82,9 @@ def free_inference_error(
         )
     gain, posterior = linear_posterior(mixing, noise)
     precision = np.linalg.inv(posterior)
-    encoder, variances = vae.encoder, vae.variances
-    moments = variances + np.sum((encoder @ covariance) * encoder, axis=1)
-    pull = precision @ gain @ covariance @ encoder.T  # source x latent
+    variances = vae.variances
+    moments = variances + np.sum((vae.encoder @ covariance) * vae.encoder, axis=1)
+    pull = precision @ gain @ covariance @ vae.encoder.T  # source x latent
     groups = [
         g for g in equal_groups(vae.eigenvalues, tolerance) if len(g) > 1 and vae.active[g[0]]
     ]

@@ -58,7 +58,9 @@ def example1(key: RandomKey, *, claim: Callable[[ndarray, int], ndarray] = _proj
     product = decoder @ np.linalg.pinv(decoder)
     miss = np.eye(6) - claim(axes, 2)
     return every(
-        equal(product, claim(axes, 2)), equal(np.trace(miss @ data @ miss.T), np.sum(values[:4]))
+        equal(product, claim(axes, 2)),
+        equal(np.trace(miss @ data @ miss.T), np.sum(values[:4])),
+        note="with the factors of Eq. 7 in the order that fits (erratum E9)",
     )
 
 
@@ -199,7 +201,8 @@ def eq_s72(key: RandomKey, *, claim: Callable = distance_to_signed_permutation) 
         for signs in itertools.product((-1.0, 1.0), repeat=3)
     ]
     left = [min(np.abs(turn - p).sum() for p in candidates) for turn in turns]
-    return equal(left, [claim(turn) for turn in turns])
+    note = "no integer program is needed (erratum E15)"
+    return equal(left, [claim(turn) for turn in turns], note=note)
 
 
 CHECKS = {

@@ -41,7 +41,9 @@ def eq4(key: RandomKey, *, claim: Callable[[float, float], float] = evidence_min
         lambda z: log_normal(x, z @ decoder.T, np.eye(4)), mean, np.linalg.cholesky(spread), nodes=3
     )
     elbo = float(likelihood) - kl_to_prior(mean, spread)
-    return equal(elbo, claim(log_evidence, kl_between(mean, spread, gain @ x, posterior)))
+    note = "rolinek2019 and zietlow2021 print the other sign (their errata E6 and E1)"
+    gap = kl_between(mean, spread, gain @ x, posterior)
+    return equal(elbo, claim(log_evidence, gap), note=note)
 
 
 def eq19(key: RandomKey, *, claim: Callable = linear_posterior) -> Evidence:

@@ -97,6 +97,7 @@ def trace_ineq(
     return every(
         at_most([claim(m) for m in matrices], [np.trace(m) for m in matrices]),
         equal(claim(0.2 * np.eye(3)), 0.6),
+        note="d is the number of latents, not of rows (erratum E10)",
     )
 
 
@@ -115,7 +116,8 @@ def lem1(key: RandomKey, *, claim: Callable[[ndarray], float] = _rescaling) -> E
 
     found = scipy.optimize.minimize(lambda logs: kl(float(np.exp(logs[0]))), [0.0], tol=1e-10)
     scale = float(np.exp(found.x[0]))
-    return every(equal(scale, claim(x), 1e-6), equal(np.mean((claim(x) * x) ** 2), 1))
+    note = "the printed sqrt(sum x^2) is wrong (erratum E7)"
+    return every(equal(scale, claim(x), 1e-6), equal(np.mean((claim(x) * x) ** 2), 1), note=note)
 
 
 def lem2(key: RandomKey, *, claim: Callable[[ndarray, ndarray], ndarray] = np.matmul) -> Evidence:

@@ -14,11 +14,11 @@ from untwist.theory import (
     linear_beta_vae,
     paper_mixing,
     predict,
-    ramp_cost,
 )
 from untwist.theory.axes import equal_groups
 from untwist.theory.evidence import at_most, equal, every
 from untwist.theory.gaussian import average_log_density, kl_between
+from untwist.theory.hessian import ramp_cost
 from untwist.theory.quadrature import gauss_points
 from untwist.types import InputError
 

@@ -5,21 +5,14 @@ from untwist.theory.axes import principal_axes
 from untwist.theory.checks import CHECKS, UNCHECKED, Check, check
 from untwist.theory.curve import Curve, disentangling_curve, paper_mixing
 from untwist.theory.evidence import Evidence
-from untwist.theory.hessian import (
-    best_covariance,
-    best_variances,
-    deterministic_elbo,
-    likelihood_hessian,
-    ramp_cost,
-    slope_penalty,
-)
+from untwist.theory.hessian import best_covariance, best_variances
 from untwist.theory.inference_error import free_inference_error, inference_error
 from untwist.theory.linear_terms import Terms, optimal_terms, terms_of
 from untwist.theory.linear_vae import LinearVAE, linear_beta_vae, optimal_encoder
 from untwist.theory.ppca import PPCA, ppca
 from untwist.theory.precision import descend, least_log_loss, least_loss, least_loss_unrotated
 from untwist.theory.prediction import Prediction, predict
-from untwist.theory.pushforward import axis_log_densities, independence_gap, log_density
+from untwist.theory.pushforward import independence_gap
 from untwist.theory.statements import Statement, statements
 from untwist.theory.symmetry import gaussian_elbo, rotation_cost
 
@@ -34,12 +27,10 @@ __all__ = [
     "Prediction",
     "Statement",
     "Terms",
-    "axis_log_densities",
     "best_covariance",
     "best_variances",
     "check",
     "descend",
-    "deterministic_elbo",
     "disentangling_curve",
     "free_inference_error",
     "gaussian_elbo",
@@ -48,9 +39,7 @@ __all__ = [
     "least_log_loss",
     "least_loss",
     "least_loss_unrotated",
-    "likelihood_hessian",
     "linear_beta_vae",
-    "log_density",
     "maximize",
     "optimal_encoder",
     "optimal_terms",
@@ -58,9 +47,7 @@ __all__ = [
     "ppca",
     "predict",
     "principal_axes",
-    "ramp_cost",
     "rotation_cost",
-    "slope_penalty",
     "statements",
     "terms_of",
 ]

@@ -62,10 +62,13 @@ def every(*parts: Evidence, note: str = "") -> Evidence:
 
 
 def order_of(errors: Any) -> float:
-    """Returns the order of an error given at steps halved each time: log2 of the last ratio.
+    """Returns the order of errors given at steps halved each time: log2 of the last ratio.
+
+    Where there are several errors a step, their norms are compared: one of them may happen to have
+    a small leading term.
 
     >>> order_of([16.0, 1.0])
     4.0
     """
-    values = np.abs(np.asarray(errors, dtype=float))
-    return float(np.log2(values[-2] / values[-1]))
+    before, last = (np.linalg.norm(step) for step in errors[-2:])
+    return float(np.log2(before / last))

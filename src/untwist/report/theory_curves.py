@@ -36,7 +36,7 @@ def theory_curves(
         _draw_panel(axis, columns, lines, critical)
         axis.set(title=name, xlabel="beta")
         if len(lines) > 1:
-            axis.legend(frameon=False, fontsize=8)
+            axis.legend(fontsize=8, framealpha=0.9, edgecolor="none")
     axes[0].set_ylabel("nats an item")
     figure.savefig(path, format="png", dpi=120)
 

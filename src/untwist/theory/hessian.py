@@ -1,8 +1,8 @@
 """Second-order objective: Hessians of likelihoods, the posterior covariance they ask for, plateaus.
 
-allen2024 Sec. 3 and 4. For a decoder d with Jacobian D at the mean code, a likelihood of variance
-A^2 (of x given z; for a Gaussian's natural parameter it divides twice, see erratum E7) has
-`H = -D' B D + sum_i r_i Hess(d_i)` with curvature B and pull r of the likelihood in its output.
+allen2024 Sec. 3 and 4. For a decoder d with Jacobian D at the mean code, the log-likelihood has
+`H = -D' B D + sum_i r_i Hess(d_i)`: B and r are minus its second and its first derivative in d. The
+paper writes B as A^2 = Var[x|z], which mixes two parametrizations for a Gaussian (erratum E7).
 """
 
 import numpy as np

@@ -6,11 +6,16 @@ pixel`; `member` is the leading axis of everything that belongs to a population.
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, Key, UInt8
 from numpy import ndarray
 
 AnyArray = Array | ndarray
+
+Device = Any
+"""A `jax.Device`, which type checkers do not know as a type."""
 
 Scalar = Float[Array, ""]
 RandomKey = Key[Array, ""]
@@ -25,6 +30,11 @@ class InputError(ValueError):
     The command line prints the sentence and exits with code 2. Everything else that is raised is a
     mistake of ours and keeps its traceback.
     """
+
+
+def known(value: object) -> bool:
+    """Returns whether a number is known yet: false inside a function that is being traced."""
+    return not isinstance(value, Tracer)
 
 
 def nearest(what: str, name: str, known: Iterable[str]) -> InputError:

@@ -1,0 +1,160 @@
+"""`untwist train`: train a population of models, or resume one."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import jax
+import tyro
+
+from untwist.cli.tables import print_members
+from untwist.datasets import parse_options
+from untwist.store import open_run
+from untwist.training import Conduct, Spec, resume, train
+from untwist.types import InputError
+
+INTERRUPTED = 130
+Assignments = Annotated[tuple[str, ...], tyro.conf.arg(metavar="[NAME=VALUE ...]")]
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a population of models, or resume one.
+
+    Every combination of hyperparameters and seeds is one member, and all members train in one
+    compiled program. Ctrl-C stops at the next log and keeps a checkpoint; --resume goes on.
+
+    Example: untwist train --dataset sprites --set size=32 positions=8 --beta 1 4 16 --seeds 5
+    """
+
+    dataset: str = "sprites"
+    """The data; `untwist data list` shows all."""
+    set: Assignments = ()
+    """Options of the dataset, e.g. size=32 positions=8."""
+    out: Path | None = None
+    """The run directory to make; runs/DATASET-OBJECTIVE-NUMBER by default."""
+    resume: Path | None = None
+    """A run directory to go on with; every option that says what to train is then its own."""
+    objective: str = "beta-vae"
+    """ae, beta-vae or annealed-vae."""
+    beta: tuple[float, ...] = ()
+    """Weights of the KL, one member each; 1 by default. What it means: nats an image."""
+    learning_rate: tuple[float, ...] = ()
+    """Learning rates, one member each; 0.001 by default."""
+    vary: Assignments = ()
+    """Other hyperparameters, e.g. warmup=0,1000 capacity=5,25 gamma=1000 variance=0.1."""
+    seeds: int = 1
+    """How many seeds."""
+    first_seed: int = 0
+    """The first of them."""
+    architecture: str = "convolutional"
+    """linear, mlp, convolutional, or a published one such as rolinek2019-dsprites."""
+    latents: int | None = None
+    """How many latents; the architecture's published number, or 10, by default."""
+    posterior: str | None = None
+    """deterministic, diagonal or full; deterministic under ae, else diagonal, by default."""
+    likelihood: str | None = None
+    """bernoulli, gaussian or squared_error; what suits the data by default."""
+    optimizer: str = "adam"
+    """adam, adagrad or sgd."""
+    precision: str = "float32"
+    """float32, or bfloat16 for the arithmetic of the networks."""
+    batch: int = 64
+    """Examples a step."""
+    steps: int = 10_000
+    """Steps of training."""
+    log_every: int = 100
+    """Steps a log."""
+    checkpoint_seconds: float = 30.0
+    """How often to write a checkpoint."""
+    devices: int = 1
+    """How many devices share the members."""
+    memory_gb: float | None = None
+    """Memory to use on each device; all that is free by default."""
+    quiet: bool = False
+    """Show no progress and no table."""
+
+    def spec(self) -> Spec:
+        """Returns what to train."""
+        vary = {}
+        if self.beta:
+            vary["beta"] = self.beta
+        if self.learning_rate:
+            vary["learning_rate"] = self.learning_rate
+        for assignment in self.vary:
+            name, values = parse_values(assignment)
+            if name in vary:
+                raise InputError(f"{name} is given twice: give all its values at once")
+            vary[name] = values
+        if self.seeds < 1:
+            raise InputError(f"a population needs at least one seed, but got --seeds {self.seeds}")
+        return Spec(
+            dataset=self.dataset,
+            options=parse_options(self.dataset, self.set),
+            architecture=self.architecture,
+            latents=self.latents,
+            posterior=self.posterior,
+            likelihood=self.likelihood,
+            objective=self.objective,
+            optimizer=self.optimizer,
+            precision=self.precision,
+            batch=self.batch,
+            steps=self.steps,
+            log_every=self.log_every,
+            vary=vary,
+            seeds=tuple(range(self.first_seed, self.first_seed + self.seeds)),
+        )
+
+    def conduct(self) -> Conduct:
+        """Returns how to train it."""
+        available = jax.devices()
+        if not 1 <= self.devices <= len(available):
+            raise InputError(
+                f"expected from 1 to {len(available)} devices, which are there, "
+                f"but got {self.devices}"
+            )
+        memory = None if self.memory_gb is None else int(self.memory_gb * 2**30)
+        return Conduct(not self.quiet, self.checkpoint_seconds, memory, available[: self.devices])
+
+
+def main(words: list[str]) -> int:
+    """Parses the command line, trains and prints; returns the exit code."""
+    options = tyro.cli(Train, prog="untwist train", args=words)
+    if options.resume is None:
+        path = options.out or _free_path(Path("runs"), f"{options.dataset}-{options.objective}")
+        population = train(options.spec(), path, conduct=options.conduct())
+    else:
+        path = options.resume
+        population = resume(path, conduct=options.conduct())
+    if (population.members["status"] == "interrupted").any():
+        print(f"interrupted; go on with: untwist train --resume {path}")
+        return INTERRUPTED
+    if not options.quiet:
+        print_members(open_run(path))
+        print(f"stored in {path}")
+    return 0
+
+
+def parse_values(assignment: str) -> tuple[str, tuple[float, ...]]:
+    """Returns the name and the numbers of NAME=VALUE,VALUE,...
+
+    >>> parse_values("beta=1,4")
+    ('beta', (1.0, 4.0))
+    """
+    name, equals, values = assignment.partition("=")
+    try:
+        if not equals:
+            raise ValueError
+        return name.strip().replace("-", "_"), tuple(float(v) for v in values.split(","))
+    except ValueError:
+        raise InputError(
+            f"expected a hyperparameter as NAME=NUMBER,NUMBER,... but got {assignment!r}"
+        ) from None
+
+
+def _free_path(root: Path, stem: str) -> Path:
+    """The first of stem-1, stem-2, ... that does not exist."""
+    pattern = re.compile(re.escape(stem) + r"-(\d+)")
+    found = (pattern.fullmatch(path.name) for path in root.glob(f"{stem}-*"))
+    return root / f"{stem}-{1 + max((int(match[1]) for match in found if match), default=0)}"

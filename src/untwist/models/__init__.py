@@ -1,0 +1,48 @@
+"""Models: posteriors, likelihoods, encoders and decoders, and the published architectures.
+
+A model is a `VAE`, written for one example; `build` makes one from an entry of `ARCHITECTURES`.
+"""
+
+from untwist.models.architectures import ARCHITECTURES, Architecture
+from untwist.models.likelihood import (
+    LIKELIHOODS,
+    AbstractLikelihood,
+    Bernoulli,
+    Gaussian,
+    SquaredError,
+    squared_error_beta,
+)
+from untwist.models.networks import Decoder, Encoder, Layers
+from untwist.models.posterior import (
+    POSTERIORS,
+    AbstractPosterior,
+    Deterministic,
+    DiagonalGaussian,
+    FullGaussian,
+    marginal_kl,
+)
+from untwist.models.traversal import traverse
+from untwist.models.vae import VAE, build
+
+__all__ = [
+    "ARCHITECTURES",
+    "LIKELIHOODS",
+    "POSTERIORS",
+    "VAE",
+    "AbstractLikelihood",
+    "AbstractPosterior",
+    "Architecture",
+    "Bernoulli",
+    "Decoder",
+    "Deterministic",
+    "DiagonalGaussian",
+    "Encoder",
+    "FullGaussian",
+    "Gaussian",
+    "Layers",
+    "SquaredError",
+    "build",
+    "marginal_kl",
+    "squared_error_beta",
+    "traverse",
+]

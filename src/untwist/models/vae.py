@@ -1,0 +1,91 @@
+"""The variational autoencoder: an encoder, a posterior, a decoder and a likelihood."""
+
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from untwist.models.architectures import Architecture
+from untwist.models.likelihood import AbstractLikelihood
+from untwist.models.networks import Decoder, Encoder
+from untwist.models.posterior import POSTERIORS, AbstractPosterior
+from untwist.types import InputError, nearest
+
+Tree = TypeVar("Tree")
+
+
+class VAE(eqx.Module):
+    """One model, written for one example: `vmap` it over a batch, and over members.
+
+    Attributes:
+        encoder: From an example to the posterior's features.
+        decoder: From latents to the likelihood's parameters.
+        likelihood: p(x|z).
+        posterior: The family's name in `POSTERIORS`.
+        latents: The number of latents.
+        precision: The type that the two networks compute in; parameters and everything after the
+            networks (posterior, likelihood, loss) stay float32.
+    """
+
+    encoder: Encoder
+    decoder: Decoder
+    likelihood: AbstractLikelihood
+    posterior: str = eqx.field(static=True)
+    latents: int = eqx.field(static=True)
+    precision: str = eqx.field(static=True, default="float32")
+
+    def encode(self, x: Float[Array, "*shape"]) -> AbstractPosterior:
+        """Returns q(z|x)."""
+        features = _cast(self.encoder, self.precision)(x.astype(self.precision))
+        return POSTERIORS[self.posterior].from_features(features.astype(jnp.float32), self.latents)
+
+    def decode(self, z: Float[Array, " latent"]) -> Float[Array, "*shape"]:
+        """Returns the likelihood's parameters at z."""
+        return _cast(self.decoder, self.precision)(z.astype(self.precision)).astype(jnp.float32)
+
+    def reconstruct(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Returns E[x|z] at the posterior's mean."""
+        return self.likelihood.mean(self.decode(self.encode(x).mean))
+
+
+def build(
+    architecture: Architecture,
+    shape: tuple[int, ...],
+    latents: int,
+    likelihood: AbstractLikelihood,
+    *,
+    posterior: str = "diagonal",
+    precision: str = "float32",
+    key: Key[Array, ""],
+) -> VAE:
+    """Returns a freshly initialized model for examples of this shape.
+
+    Reference: the published architectures are in `untwist.models.ARCHITECTURES`.
+    """
+    if latents < 1:
+        raise InputError(f"a model needs at least one latent, but got {latents}")
+    if posterior not in POSTERIORS:
+        raise nearest("posterior", posterior, POSTERIORS)
+    if precision not in ("float32", "bfloat16"):
+        raise nearest("precision", precision, ["float32", "bfloat16"])
+    encoder_key, decoder_key = jax.random.split(key)
+    features = POSTERIORS[posterior].features(latents)
+    return VAE(
+        Encoder(architecture.encoder, shape, features, key=encoder_key),
+        Decoder(architecture.decoder, shape, latents, key=decoder_key),
+        likelihood,
+        posterior,
+        latents,
+        precision,
+    )
+
+
+def _cast(tree: Tree, precision: str) -> Tree:
+    """The tree with its floating-point arrays in this type; the tree itself when it already is."""
+    if precision == "float32":
+        return tree
+    return jax.tree.map(
+        lambda leaf: leaf.astype(precision) if eqx.is_inexact_array(leaf) else leaf, tree
+    )

@@ -1,0 +1,14 @@
+"""Report: figures out of arrays. It computes no result and trains nothing."""
+
+from untwist.report.curves import training_curves
+from untwist.report.sheet import contact_sheet, scatter_sheet, traversal_sheet
+from untwist.report.traversal import Traversal, traversal_panels
+
+__all__ = [
+    "Traversal",
+    "contact_sheet",
+    "scatter_sheet",
+    "training_curves",
+    "traversal_panels",
+    "traversal_sheet",
+]

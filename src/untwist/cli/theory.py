@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from untwist.cli.matrix_file import read_matrix
-from untwist.report.theory_curves import theory_curves
+from untwist.report import theory_curves
+from untwist.store import replacing
 from untwist.theory import (
     CHECKS,
     UNCHECKED,
@@ -95,7 +96,8 @@ def curve(
     matrix = paper_mixing() if mixing is None else read_matrix(mixing)
     found = disentangling_curve(matrix, betas, noise=noise)
     columns = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    out.parent.mkdir(parents=True, exist_ok=True)
+    if not out.parent.is_dir():
+        raise InputError(f"there is no directory {out.parent} to write {out.name} into: make it")
     table, image = (out.with_name(out.name + ending) for ending in (".csv", ".png"))
     _write_table(columns, table)
     data = matrix @ matrix.T + noise * np.eye(len(matrix))
@@ -123,7 +125,7 @@ def _grid(low: float, high: float, points: int) -> np.ndarray:
 
 def _write_table(columns: Mapping[str, np.ndarray], path: Path) -> None:
     """Columns as CSV, with every digit."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))

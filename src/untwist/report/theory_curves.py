@@ -9,6 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from untwist.store import replacing
+
 PANELS = (
     ("ELBO", {"elbo": "ELBO", "log_likelihood": "log-likelihood"}),
     ("inference error", {"mie": "MIE", "tie": "TIE by index", "tie_free": "TIE, best relabeling"}),
@@ -38,7 +40,8 @@ def theory_curves(
         if len(lines) > 1:
             axis.legend(fontsize=8, framealpha=0.9, edgecolor="none")
     axes[0].set_ylabel("nats an item")
-    figure.savefig(path, format="png", dpi=120)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
 
 
 def _draw_panel(

@@ -17,6 +17,7 @@ DESCRIPTIONS = {
     "train": "train a population of models, or resume one",
     "runs": "list, show, compare and query what was trained",
     "data": "list, describe, draw and export datasets",
+    "theory": "solve linear models exactly, check every theorem, predict axes from data",
 }
 
 

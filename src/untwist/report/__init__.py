@@ -2,12 +2,14 @@
 
 from untwist.report.curves import training_curves
 from untwist.report.sheet import contact_sheet, scatter_sheet, traversal_sheet
+from untwist.report.theory_curves import theory_curves
 from untwist.report.traversal import Traversal, traversal_panels
 
 __all__ = [
     "Traversal",
     "contact_sheet",
     "scatter_sheet",
+    "theory_curves",
     "training_curves",
     "traversal_panels",
     "traversal_sheet",

@@ -1,5 +1,6 @@
 """The store: run directories that survive being killed and are readable without this package."""
 
+from untwist.store import toml
 from untwist.store.atomic import replacing
 from untwist.store.query import query
 from untwist.store.run import Run, create_run, environment, find_runs, holding, open_run
@@ -19,6 +20,7 @@ __all__ = [
     "read_arrays",
     "read_table",
     "replacing",
+    "toml",
     "write_arrays",
     "write_table",
 ]

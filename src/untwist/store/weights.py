@@ -8,7 +8,7 @@ from typing import TypeVar
 import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from untwist.store.atomic import replacing
 from untwist.types import InputError
@@ -20,10 +20,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes named arrays, and a digest of them, in place of whatever the file held."""
     ready = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     with replacing(path) as temporary:
-        try:
-            save_file(ready, temporary, {"sha256": _digest(ready)})
-        except SafetensorError as error:
-            raise _as_oserror(error) from error
+        temporary.write_bytes(save(ready, {"sha256": _digest(ready)}))
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -76,11 +73,3 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-def _as_oserror(error: SafetensorError) -> OSError:
-    """Safetensors reports a full disk as its own error; the operating system's number is in it."""
-    import re
-
-    number = re.search(r"os error (\d+)", str(error))
-    return OSError(int(number[1]) if number else 0, str(error))

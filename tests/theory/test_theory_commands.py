@@ -79,6 +79,7 @@ def test_predict_reads_data_and_covariances(tmp_path, capsys):
     ("words", "match"),
     [
         (["check", "rolinek2019/thm22"], "did you mean 'rolinek2019/thm2'"),
+        (["check", "rolinek"], "did you mean 'rolinek2019'"),
         (["check", "zietlow2021/manip"], "is not checked here"),
         (["list", "rolinek"], "did you mean 'rolinek2019'"),
         (["curve", "c", "--low", "2", "--high", "1"], "0 < low < high"),

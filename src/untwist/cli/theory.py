@@ -56,11 +56,9 @@ def check(identifier: tyro.conf.Positional[str] = "", *, seed: int = 0) -> int:
         seed: Decides the random instances.
     """
     chosen = [n for n in CHECKS if identifier in ("", n, n.split("/")[0])]
-    if not chosen:
-        if identifier in UNCHECKED:
-            raise InputError(f"{identifier} is not checked here: it is {UNCHECKED[identifier]}")
-        raise nearest("check", identifier, CHECKS)
-    found = [run_check(name, key=jax.random.key(seed)) for name in chosen]
+    if identifier in UNCHECKED:
+        raise InputError(f"{identifier} is not checked here: it is {UNCHECKED[identifier]}")
+    found = [run_check(name, key=jax.random.key(seed)) for name in chosen or [identifier]]
     if len(found) == 1:
         _print_one(found[0])
     else:
@@ -147,7 +145,7 @@ def predict(
         latents: Latent size; cut to the number of columns.
         variance: Likelihood variance; 0.5 for square error without a factor.
         covariance: Whether the file holds a covariance.
-        gap: Relative difference below which two eigenvalues count as equal.
+        gap: Relative difference below which eigenvalues count as equal; noise can widen it.
         betas: Where to count surviving latents.
     """
     matrix = read_matrix(data)

@@ -18,7 +18,7 @@ from untwist.theory import (
     zietlow_pca,
 )
 from untwist.theory.evidence import Evidence
-from untwist.theory.statements import Statement, statements
+from untwist.theory.statements import PAPERS, Statement, statements
 from untwist.types import RandomKey, nearest
 
 _MODULES = {
@@ -71,5 +71,6 @@ def check(identifier: str, *, key: RandomKey) -> Check:
     'holds'
     """
     if identifier not in CHECKS:
-        raise nearest("check", identifier, CHECKS)
+        same_paper = [n for n in CHECKS if n.split("/")[0] == identifier.split("/")[0]]
+        raise nearest("check", identifier, same_paper or PAPERS)
     return Check(statements()[identifier], CHECKS[identifier](key))

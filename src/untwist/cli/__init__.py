@@ -15,6 +15,7 @@ from untwist.types import InputError, nearest
 DESCRIPTIONS = {
     "demo": "see the point of the field in three minutes: six kinds of model on small sprites",
     "train": "train a population of models, or resume one",
+    "score": "score the members of a run with every metric",
     "runs": "list, show, compare and query what was trained",
     "data": "list, describe, draw and export datasets",
     "theory": "solve linear models exactly, check every theorem, predict axes from data",

@@ -22,18 +22,21 @@ def glorot(shape: tuple[int, ...], fan_in: int, fan_out: int, *, key: Key[Array,
 
 
 class Affine(eqx.Module):
-    """x -> x W + b. Weights start by `glorot`, biases at zero."""
+    """x -> W x + b. Weights start by `glorot`, biases at zero.
 
-    weight: Float[Array, "input output"]
+    The output axis comes first: so the gradient in W comes out of its product as it is stored.
+    """
+
+    weight: Float[Array, "output input"]
     bias: Float[Array, " output"]
 
     def __init__(self, inputs: int, outputs: int, *, key: Key[Array, ""]):
-        self.weight = glorot((inputs, outputs), inputs, outputs, key=key)
+        self.weight = glorot((outputs, inputs), inputs, outputs, key=key)
         self.bias = jnp.zeros(outputs)
 
     def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
-        """Returns x W + b."""
-        return x @ self.weight + self.bias
+        """Returns W x + b."""
+        return x @ self.weight.T + self.bias
 
 
 class Dense(eqx.Module):

@@ -26,8 +26,8 @@ from untwist.training.spec import prepare, resolve
 
 CASES = {
     "linear": ("linear", 2, "adam", 1e-3, {1: 20_000, 10: 5000, 50: 2000}),
-    "mlp": ("mlp", 5, "adagrad", 1e-3, {1: 60, 10: 12, 50: 3}),
-    "convolutional": ("convolutional", 10, "adam", 1e-3, {1: 60, 10: 12, 50: 4}),
+    "mlp": ("mlp", 5, "adagrad", 1e-3, {1: 60, 10: 30, 50: 15}),
+    "convolutional": ("convolutional", 10, "adam", 1e-3, {1: 60, 10: 30, 50: 15}),
 }
 PEER = Path(__file__).parent / "torch_training.py"
 

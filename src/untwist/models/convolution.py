@@ -18,6 +18,9 @@ from jaxtyping import Array, Float
 
 from untwist.types import InputError
 
+THIN = 4
+"""Images of so few channels are faster as products on a CPU too (docs/performance.md)."""
+
 _convolve = partial(lax.conv_general_dilated, dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
@@ -75,10 +78,14 @@ def upsample(
 
 
 def _halve(x: Array, weight: Array) -> Array:
+    if x.shape[-1] <= THIN:
+        return _halve_by_patches(x, weight)
     return _convolve(x, weight, (2, 2), ((1, 1), (1, 1)))
 
 
 def _double(x: Array, weight: Array) -> Array:
+    if weight.shape[-1] <= THIN:
+        return _double_by_taps(x, weight)
     kernel = _quarters(weight)[::-1, ::-1].transpose(0, 1, 4, 2, 3, 5)
     # The barrier keeps XLA from folding the flip into the convolution, which is slow when flipped.
     kernel = lax.optimization_barrier(kernel.reshape(2, 2, x.shape[-1], -1))

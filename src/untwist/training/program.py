@@ -20,8 +20,8 @@ from jaxtyping import Array, Float, Int, PyTree
 from untwist.training.member import BuildCritic, BuildModel, Member, Recipe, Rows, start, step
 
 AXIS = "member"
-KERNEL_AXES = 4
-"""The axes of a convolution's kernel: no other parameter has as many."""
+COMPANIONABLE = 30_000
+"""Up to so many parameters a member, members share each step on a CPU (docs/performance.md)."""
 
 Tree = TypeVar("Tree")
 
@@ -63,7 +63,7 @@ def start_population(
 def no_sums(members: Member, recipe: Recipe, rows: Rows) -> Sums:
     """Returns sums over no steps, in the shape that this population logs."""
     number = jnp.zeros((), jnp.int32)
-    shapes = eqx.filter_eval_shape(_step_all, members, recipe, rows, number)[1]
+    shapes = eqx.filter_eval_shape(_take_abreast, members, recipe, rows, number)[1]
     parts = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     return Sums(parts, jnp.zeros_like(members.failed_at))
 
@@ -124,56 +124,46 @@ def _loop(
     recipe: Recipe, members: Member, sums: Sums, rows: Rows, first: Array, count: Array
 ) -> tuple[Member, Sums]:
     """The steps one after another for all members: abreast in each step, or member by member."""
-    if not _abreast(members):
-        one = partial(_loop_abreast, rows=rows, first=first, count=count)
-        return _map_members(one, recipe, members, sums)
-    return _loop_abreast(recipe, members, sums, rows, first, count)
+    arrays, statics = eqx.partition((recipe, members, sums), eqx.is_array)
+    arrays = (arrays[0], arrays[1:])
+    take = _take_abreast if _abreast(members) else step
+
+    def loop(arrays: PyTree) -> PyTree:
+        recipe = eqx.combine(arrays[0], statics[0])
+
+        def body(offset: Array, evolving: PyTree) -> PyTree:
+            members, sums = eqx.combine(evolving, statics[1:])
+            members, parts, taken = take(members, recipe, rows, first + offset)
+            return eqx.filter((members, _add(sums, parts, taken)), eqx.is_array)
+
+        return jax.lax.fori_loop(0, count, body, arrays[1])
+
+    evolved = loop(arrays) if _abreast(members) else jax.lax.map(loop, arrays)
+    return eqx.combine(evolved, statics[1:])
 
 
 def _abreast(members: Member) -> bool:
-    """Whether members share each step: always, but for convolutional models on a CPU.
+    """Whether members share each step: always, but for large models on a CPU.
 
-    There the kernels of several members have no fast common form, so each member runs its own
-    steps; its results then have the same bits in any population (docs/performance.md).
+    There one member's products fill the processor, and several members' have no fast common form,
+    so each runs its own steps; its results then have the same bits in any population.
     """
     leaves = jax.tree.leaves(eqx.filter(members.model, eqx.is_array))
-    convolutional = any(leaf.ndim == KERNEL_AXES + 1 for leaf in leaves)
-    return jax.default_backend() != "cpu" or not convolutional
+    each = sum(leaf.size for leaf in leaves) // len(members.seed)
+    return jax.default_backend() != "cpu" or each <= COMPANIONABLE
 
 
-def _map_members(one, recipe: Recipe, members: Member, sums: Sums) -> tuple[Member, Sums]:
-    """`one` for a population of one, for every member in turn."""
-    arrays, statics = eqx.partition((recipe, members, sums), eqx.is_array)
+def _add(sums: Sums, parts: dict[str, Array], taken: Array) -> Sums:
+    """The sums with the parts of the members that took the step."""
 
-    def alone(arrays: PyTree) -> PyTree:
-        stacked = jax.tree.map(lambda leaf: leaf[None], arrays)
-        moved = one(*eqx.combine(stacked, statics))
-        return jax.tree.map(lambda leaf: leaf[0], eqx.filter(moved, eqx.is_array))
+    def add(total: Array, part: Array) -> Array:
+        keep = taken.reshape(taken.shape + (1,) * (part.ndim - taken.ndim))
+        return total + jnp.where(keep, part, 0)
 
-    return eqx.combine(jax.lax.map(alone, arrays), statics[1:])
+    return Sums(jax.tree.map(add, sums.parts, parts), sums.taken + taken)
 
 
-def _loop_abreast(
-    recipe: Recipe, members: Member, sums: Sums, rows: Rows, first: Array, count: Array
-) -> tuple[Member, Sums]:
-    """The steps one after another, all members abreast in each."""
-    arrays, statics = eqx.partition((members, sums), eqx.is_array)
-
-    def body(offset: Array, arrays: PyTree) -> PyTree:
-        members, sums = eqx.combine(arrays, statics)
-        members, parts, taken = _step_all(members, recipe, rows, first + offset)
-
-        def add(total: Array, part: Array) -> Array:
-            keep = taken.reshape(taken.shape + (1,) * (part.ndim - 1))
-            return total + jnp.where(keep, part, 0)
-
-        total = Sums(jax.tree.map(add, sums.parts, parts), sums.taken + taken)
-        return eqx.filter((members, total), eqx.is_array)
-
-    return eqx.combine(jax.lax.fori_loop(0, count, body, arrays), statics)
-
-
-def _step_all(members: Member, recipe: Recipe, rows: Rows, number: Array):
+def _take_abreast(members: Member, recipe: Recipe, rows: Rows, number: Array):
     """One step of every member."""
     abreast = eqx.filter_vmap(step, in_axes=(eqx.if_array(0), eqx.if_array(0), None, None))
     return abreast(members, recipe, rows, number)

@@ -37,7 +37,7 @@ class Train:
     resume: Path | None = None
     """A run directory to go on with; every option that says what to train is then its own."""
     objective: str = "beta-vae"
-    """ae, beta-vae or annealed-vae."""
+    """ae, beta-vae, annealed-vae, beta-tcvae, dip-vae-i or dip-vae-ii; see docs/objectives.md."""
     beta: tuple[float, ...] = ()
     """Weights of the KL, one member each; 1 by default. What it means: nats an image."""
     learning_rate: tuple[float, ...] = ()

@@ -20,6 +20,7 @@ from untwist.models.posterior import (
     DiagonalGaussian,
     FullGaussian,
     marginal_kl,
+    normal_log_prob,
 )
 from untwist.models.traversal import traverse
 from untwist.models.vae import VAE, build
@@ -43,6 +44,7 @@ __all__ = [
     "SquaredError",
     "build",
     "marginal_kl",
+    "normal_log_prob",
     "squared_error_beta",
     "traverse",
 ]

@@ -12,6 +12,8 @@ hyperparameters are array fields, so that a population stacks them.
 """
 
 import abc
+from dataclasses import dataclass
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -20,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from untwist.models import VAE, AbstractPosterior
-from untwist.types import InputError, known
+from untwist.types import AnyArray, InputError, known
 
 ACTIVE_VARIANCE = 0.8
 """A latent is active where its mean posterior variance is below this (zietlow2021, Section 5.3)."""
@@ -47,8 +49,23 @@ class Terms(eqx.Module):
     parts: dict[str, Float[Array, "..."]]
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What an objective asks of the rest of a training.
+
+    Attributes:
+        posteriors: The families that it works with; the first is what it gets by default.
+        batch: The fewest examples a step.
+    """
+
+    posteriors: tuple[str, ...] = ("diagonal", "full")
+    batch: int = 1
+
+
 class AbstractObjective(eqx.Module):
     """What a population minimizes. Its array fields are hyperparameters, one value a member."""
+
+    needs: ClassVar[Needs] = Needs()
 
     @abc.abstractmethod
     def __call__(self, model: VAE, critic: PyTree, batch: Batch, *, key: Key[Array, ""]) -> Terms:
@@ -87,3 +104,15 @@ def check_nonnegative(name: str, value: Float[Array, "..."]) -> None:
     """Raises where a hyperparameter, if it is known yet, is negative or not a number."""
     if known(value) and not (np.asarray(value) >= 0).all():
         raise InputError(f"{name} must be at least 0, but got {value}")
+
+
+def strengths(**values: Float[AnyArray, "..."] | float) -> list[Float[Array, "..."]]:
+    """Returns these hyperparameters as arrays of one shape; an error where one is negative.
+
+    >>> [value.tolist() for value in strengths(beta=np.array([1.0, 4.0]), ratio=10.0)]
+    [[1.0, 4.0], [10.0, 10.0]]
+    """
+    arrays = {name: jnp.asarray(value, jnp.float32) for name, value in values.items()}
+    for name, array in arrays.items():
+        check_nonnegative(name, array)
+    return list(jnp.broadcast_arrays(*arrays.values()))

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from untwist.datasets import Dataset, load
-from untwist.models import ARCHITECTURES, LIKELIHOODS, VAE, Gaussian, build
+from untwist.models import ARCHITECTURES, LIKELIHOODS, POSTERIORS, VAE, Gaussian, build
 from untwist.objectives import OBJECTIVES
 from untwist.training.member import BuildModel, Member, Recipe
 from untwist.training.optimizer import OPTIMIZERS, Optimizer
@@ -32,7 +32,8 @@ class Spec:
         options: The dataset's options.
         architecture: A name in `ARCHITECTURES`.
         latents: How many; None for the architecture's published number, or 10.
-        posterior: A family in `POSTERIORS`; None for deterministic under "ae", else diagonal.
+        posterior: A family in `POSTERIORS`; None for the objective's own: deterministic under "ae"
+            and "pcl", else diagonal.
         likelihood: A name in `LIKELIHOODS`; None for the one that suits the dataset.
         objective: A name in `OBJECTIVES`.
         optimizer: A name in `OPTIMIZERS`.
@@ -97,12 +98,7 @@ def resolve(spec: Spec, dataset: Dataset | None = None) -> tuple[Spec, Dataset]:
     latents = spec.latents
     if latents is None:
         latents = ARCHITECTURES[spec.architecture].latents or 10
-    posterior = spec.posterior or ("deterministic" if spec.objective == "ae" else "diagonal")
-    if posterior == "deterministic" and spec.objective != "ae":
-        raise InputError(
-            f"{spec.objective} needs a distribution over the latents, but the deterministic "
-            "posterior is a point: use diagonal or full, or the objective ae"
-        )
+    posterior = _posterior(spec)
     spec = replace(spec, likelihood=likelihood, latents=latents, posterior=posterior)
     spec = replace(spec, vary=_vary(spec), seeds=_seeds(spec.seeds))
     _check_lengths(spec, dataset)
@@ -163,6 +159,26 @@ def hyperparameters(objective: str) -> list[str]:
     return [field.name for field in dataclasses.fields(OBJECTIVES[objective])]
 
 
+def _posterior(spec: Spec) -> str:
+    """The family: the one given, if the objective works with it, or the objective's first."""
+    families = OBJECTIVES[spec.objective].needs.posteriors
+    if spec.posterior is None:
+        return families[0]
+    if spec.posterior not in POSTERIORS:
+        raise nearest("posterior", spec.posterior, POSTERIORS)
+    if spec.posterior == "deterministic" and spec.posterior not in families:
+        raise InputError(
+            f"{spec.objective} needs a distribution over the latents, but the deterministic "
+            f"posterior is a point: use {' or '.join(families)}, or the objective ae"
+        )
+    if spec.posterior not in families:
+        raise InputError(
+            f"{spec.objective} works with the posterior {' or '.join(families)}, but got "
+            f"{spec.posterior}"
+        )
+    return spec.posterior
+
+
 def _vary(spec: Spec) -> dict[str, tuple[float, ...]]:
     """Every hyperparameter with its values: those given, in their order, then the defaults."""
     defaults = {name: _default(spec.objective, name) for name in hyperparameters(spec.objective)}
@@ -189,6 +205,12 @@ def _check_lengths(spec: Spec, dataset: Dataset) -> None:
         raise InputError(
             "training takes at least one step and logs at least once in so many, but got "
             f"{spec.steps} steps and a log every {spec.log_every}"
+        )
+    least = OBJECTIVES[spec.objective].needs.batch
+    if 1 <= spec.batch < least:
+        raise InputError(
+            f"{spec.objective} compares the examples of a batch, so it needs at least {least} of "
+            f"them, but got a batch of {spec.batch}"
         )
     if not 1 <= spec.batch <= len(dataset):
         raise InputError(

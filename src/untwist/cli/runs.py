@@ -90,7 +90,9 @@ def _spread(run: Run, logs: dict[str, np.ndarray], chosen: np.ndarray) -> list[s
     if not chosen.any():
         return ["all diverged", "", ""]
     cells, several = [], chosen.sum() > 1
-    for values in (logs["reconstruction"], logs["kl"], active_latents(run, logs)):
+    none = np.full(len(chosen), np.nan)
+    active = active_latents(run, logs) if "variance_per_latent" in logs else none
+    for values in (logs.get("reconstruction", none), logs.get("kl", none), active):
         mean, spread = values[chosen].mean(), values[chosen].std(ddof=1) if several else np.nan
         cells.append("-" if np.isnan(mean) else f"{mean:.2f} ± {format_cell(spread)}")
     return cells

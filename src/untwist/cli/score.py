@@ -79,6 +79,7 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
     whole = dataset.has_full_grid
     encoded = _encode(models, dataset, np.arange(len(dataset)) if whole else index)
     means, variances, losses = (part[:, index] for part in encoded) if whole else encoded
+    point = models.posterior == "deterministic"
     samplers = None
     if whole:
         samplers = [grid_sampler(codes, dataset.factors, dataset.space) for codes in encoded[0]]
@@ -90,9 +91,9 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
         names[0] if names in (("all",), ("fast",)) else list(names),
         key=key,
         repeats=options.repeats,
-        variances=variances,
+        variances=None if point else variances,
         sampler=samplers,
-        losses=losses,
+        losses=None if models.decoder is None else losses,
         reference=options.reference,
     )
 
@@ -100,7 +101,10 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
 def _encode(
     models: VAE, dataset: Dataset, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Posterior means, variances [member, item, latent] and reconstruction losses in nats."""
+    """Posterior means, variances [member, item, latent] and reconstruction losses in nats.
+
+    The losses are zero where the models have no decoder.
+    """
     pieces = []
     padded = np.resize(index, -(-len(index) // CHUNK) * CHUNK)
     for first in track(range(0, len(padded), CHUNK), "encoding", transient=True):
@@ -116,6 +120,8 @@ def _encode_chunk(models: VAE, examples: Float[Array, "item *shape"]) -> tuple[A
 
     def one(model: VAE, x: Array) -> tuple[Array, Array, Array]:
         posterior = model.encode(x)
+        if model.decoder is None:
+            return posterior.mean, posterior.variance, jnp.zeros(())
         loss = -model.likelihood.log_prob(model.decode(posterior.mean), x)
         return posterior.mean, posterior.variance, loss
 

@@ -4,6 +4,7 @@ A model is a `VAE`, written for one example; `build` makes one from an entry of 
 """
 
 from untwist.models.architectures import ARCHITECTURES, Architecture
+from untwist.models.critic import Discriminator, Regression
 from untwist.models.likelihood import (
     LIKELIHOODS,
     AbstractLikelihood,
@@ -37,10 +38,12 @@ __all__ = [
     "Decoder",
     "Deterministic",
     "DiagonalGaussian",
+    "Discriminator",
     "Encoder",
     "FullGaussian",
     "Gaussian",
     "Layers",
+    "Regression",
     "SquaredError",
     "build",
     "marginal_kl",

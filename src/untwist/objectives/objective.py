@@ -12,8 +12,9 @@ hyperparameters are array fields, so that a population stacks them.
 """
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -41,6 +42,13 @@ class Batch(eqx.Module):
     partners: Float[Array, "batch *shape"] | None
     step: Int[Array, ""]
 
+    @property
+    def second(self) -> Float[Array, "batch *shape"]:
+        """The partners; an error where none were drawn."""
+        if self.partners is None:
+            raise InputError("this objective needs partners, but the training draws none")
+        return self.partners
+
 
 class Terms(eqx.Module):
     """A loss in nats an image and its named parts, scalars or one number a latent."""
@@ -50,16 +58,40 @@ class Terms(eqx.Module):
 
 
 @dataclass(frozen=True)
+class Critic:
+    """A second player: how it is built, and the settings of its paper.
+
+    Attributes:
+        build: From the model, the widths of the hidden layers and a key to the player.
+        layers: The published widths; empty where it has no hidden layers to choose.
+        optimizer: Its optimizer's name.
+        learning_rate: Its learning rate.
+    """
+
+    build: Callable[[VAE, tuple[int, ...], Key[Array, ""]], PyTree]
+    layers: tuple[int, ...]
+    optimizer: str
+    learning_rate: float
+
+
+@dataclass(frozen=True)
 class Needs:
     """What an objective asks of the rest of a training.
 
     Attributes:
         posteriors: The families that it works with; the first is what it gets by default.
         batch: The fewest examples a step.
+        partners: What `batch.partners` holds: nothing, an independent second batch, or the second
+            of each pair.
+        critic: The second player, if there is one.
+        decoder: Whether the model has a decoder.
     """
 
     posteriors: tuple[str, ...] = ("diagonal", "full")
     batch: int = 1
+    partners: Literal["none", "independent", "pairs"] = "none"
+    critic: Critic | None = None
+    decoder: bool = True
 
 
 class AbstractObjective(eqx.Module):

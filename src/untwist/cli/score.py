@@ -96,7 +96,7 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
         repeats=options.repeats,
         variances=None if point else variances,
         sampler=samplers,
-        losses=losses,
+        losses=None if models.decoder is None else losses,
         reference=options.reference,
     )
 
@@ -104,7 +104,10 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
 def _encode(
     models: VAE, dataset: Dataset, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Posterior means, variances [member, item, latent] and reconstruction losses in nats."""
+    """Posterior means, variances [member, item, latent] and reconstruction losses in nats.
+
+    The losses are zero where the models have no decoder.
+    """
     pieces = []
     padded = np.resize(index, -(-len(index) // CHUNK) * CHUNK)
     for first in _track(range(0, len(padded), CHUNK)):
@@ -128,6 +131,8 @@ def _encode_chunk(models: VAE, examples: Float[Array, "item *shape"]) -> tuple[A
 
     def one(model: VAE, x: Array) -> tuple[Array, Array, Array]:
         posterior = model.encode(x)
+        if model.decoder is None:
+            return posterior.mean, posterior.variance, jnp.zeros(())
         loss = -model.likelihood.log_prob(model.decode(posterior.mean), x)
         return posterior.mean, posterior.variance, loss
 

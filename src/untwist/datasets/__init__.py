@@ -13,6 +13,8 @@ from untwist.datasets.nonlinear import (
     nonlinear_weights,
 )
 from untwist.datasets.pairs import LaplacePairs, Pairs, UniformPairs, walk
+from untwist.datasets.shapes3d_scene import draw_shapes3d
+from untwist.datasets.shapes3d_twin import shapes3d_twin, shapes3d_values
 from untwist.datasets.sprite_drawing import draw_sprite
 from untwist.datasets.sprites import sprite_values, sprites
 from untwist.datasets.square import generate_square, square
@@ -32,6 +34,7 @@ __all__ = [
     "decode_examples",
     "default_options",
     "description",
+    "draw_shapes3d",
     "draw_sprite",
     "export_dataset",
     "generate_circles",
@@ -44,6 +47,8 @@ __all__ = [
     "nonlinear",
     "nonlinear_weights",
     "parse_options",
+    "shapes3d_twin",
+    "shapes3d_values",
     "sprite_values",
     "sprites",
     "square",

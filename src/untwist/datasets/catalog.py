@@ -10,6 +10,7 @@ from untwist.datasets.circles import circles
 from untwist.datasets.dataset import Dataset
 from untwist.datasets.linear import linear
 from untwist.datasets.nonlinear import nonlinear
+from untwist.datasets.shapes3d_twin import shapes3d_twin
 from untwist.datasets.sprites import sprites
 from untwist.datasets.square import square
 from untwist.types import InputError, nearest
@@ -20,6 +21,7 @@ CATALOG: dict[str, Callable[..., Dataset]] = {
     "circles": circles,
     "linear": linear,
     "nonlinear": nonlinear,
+    "shapes3d_twin": shapes3d_twin,
     "sprites": sprites,
     "square": square,
 }

@@ -1,5 +1,6 @@
 """Datasets: the record, the sets that need no files, and the catalog that names them."""
 
+from untwist.datasets.cache import cache_directory
 from untwist.datasets.catalog import CATALOG, default_options, description, load, parse_options
 from untwist.datasets.circles import circles, generate_circles
 from untwist.datasets.dataset import Dataset, Likelihood, Provenance, blocks, decode_examples
@@ -22,6 +23,7 @@ __all__ = [
     "NonlinearWeights",
     "Provenance",
     "blocks",
+    "cache_directory",
     "circles",
     "decode_examples",
     "default_options",

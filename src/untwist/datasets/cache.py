@@ -1,29 +1,18 @@
-"""The cache: one directory for the files of datasets, those fetched and those made from them."""
+"""Where files that can be had again are kept: downloads and drawn sets, in one place a user."""
 
 import os
 from pathlib import Path
 
-from untwist.types import InputError
+import pooch
 
 VARIABLE = "UNTWIST_CACHE"
+"""The environment variable that names another place."""
 
 
 def cache_directory() -> Path:
-    """Returns where files of datasets live: `UNTWIST_CACHE`, or the user's cache on this platform.
+    """Returns the directory of cached files: `UNTWIST_CACHE`, else the platform's user cache.
 
-    The directory need not exist yet. A relative path is taken from the working directory and `~` is
-    the home, as in a shell.
+    Nothing is created here; whoever writes a file into it makes the directory.
     """
-    named = os.environ.get(VARIABLE, "").strip()
-    if named:
-        path = Path(named).expanduser().absolute()
-    else:
-        import pooch
-
-        path = Path(pooch.os_cache("untwist"))
-    if path.exists() and not path.is_dir():
-        raise InputError(
-            f"the cache of datasets must be a directory, but {path} is a file: "
-            f"set {VARIABLE} to a directory"
-        )
-    return path
+    named = os.environ.get(VARIABLE, "")
+    return Path(named).expanduser() if named else Path(pooch.os_cache("untwist"))

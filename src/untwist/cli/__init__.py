@@ -17,7 +17,7 @@ DESCRIPTIONS = {
     "train": "train a population of models, or resume one",
     "score": "score the members of a run with every metric",
     "runs": "list, show, compare and query what was trained",
-    "data": "list, describe, draw and export datasets",
+    "data": "list, describe, draw, check, import and export datasets",
     "theory": "solve linear models exactly, check every theorem, predict axes from data",
 }
 

@@ -88,8 +88,8 @@ class Alignment:
 
 
 def align(
-    decode: Decode | AbstractDecoder | Float[AnyArray, "item pixel latent"],
-    codes: Encode | tuple[AnyArray, AnyArray | None] | Float[AnyArray, "item latent"],
+    decode: Decode | AbstractDecoder | AnyArray,
+    codes: Encode | tuple[AnyArray, AnyArray | None] | AnyArray,
     x: AnyArray | None = None,
     *,
     key: RandomKey,

@@ -43,11 +43,11 @@ from untwist.mechanism.sentences import sentences
 from untwist.mechanism.subject import Depth, Parts, Subject, active_latents, among
 from untwist.types import AnyArray, InputError, RandomKey
 
-Generator = Callable[[Array], Array] | Float[AnyArray, "item pixel factor"]
+Generator = Callable[[Array], Array] | AnyArray
 
 
 def explain(
-    decode: Decode | AbstractDecoder | Float[AnyArray, "item pixel latent"],
+    decode: Decode | AbstractDecoder | AnyArray,
     encode: Encode | tuple[AnyArray, AnyArray | None],
     x: AnyArray | None = None,
     factors: AnyArray | None = None,
@@ -57,7 +57,7 @@ def explain(
     beta: float = 1.0,
     generator: Generator | None = None,
     names: Sequence[str] | None = None,
-    outputs: Float[AnyArray, "item pixel"] | None = None,
+    outputs: AnyArray | None = None,
     depth: Depth = Depth(),  # noqa: B008
 ) -> Explanation:
     """Returns everything that applies to a trained model: numbers, plain sentences, figures' data.

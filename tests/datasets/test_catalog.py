@@ -12,6 +12,8 @@ from untwist.datasets import CATALOG, default_options, description, load, parse_
 from untwist.types import InputError
 
 TWINS = {
+    "mpi3d_complex_twin": {"size": 16, "axes": 2},
+    "mpi3d_twin": {"size": 16, "axes": 2},
     "shapes3d_twin": {"size": 16, "hues": 2, "scales": 2, "orientations": 3},
     "sprites": {"size": 16, "positions": 3},
 }

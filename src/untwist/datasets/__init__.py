@@ -6,6 +6,8 @@ from untwist.datasets.circles import circles, generate_circles
 from untwist.datasets.dataset import Dataset, Likelihood, Provenance, blocks, decode_examples
 from untwist.datasets.export import export_dataset
 from untwist.datasets.linear import generate_linear, linear, linear_mixing
+from untwist.datasets.mpi3d_scene import draw_mpi3d
+from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin, mpi3d_values
 from untwist.datasets.nonlinear import (
     NonlinearWeights,
     generate_nonlinear,
@@ -34,6 +36,7 @@ __all__ = [
     "decode_examples",
     "default_options",
     "description",
+    "draw_mpi3d",
     "draw_shapes3d",
     "draw_sprite",
     "export_dataset",
@@ -44,6 +47,9 @@ __all__ = [
     "linear",
     "linear_mixing",
     "load",
+    "mpi3d_complex_twin",
+    "mpi3d_twin",
+    "mpi3d_values",
     "nonlinear",
     "nonlinear_weights",
     "parse_options",

@@ -9,6 +9,7 @@ from typing import Any
 from untwist.datasets.circles import circles
 from untwist.datasets.dataset import Dataset
 from untwist.datasets.linear import linear
+from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin
 from untwist.datasets.nonlinear import nonlinear
 from untwist.datasets.shapes3d_twin import shapes3d_twin
 from untwist.datasets.sprites import sprites
@@ -20,6 +21,8 @@ Option = int | float | bool | str | None
 CATALOG: dict[str, Callable[..., Dataset]] = {
     "circles": circles,
     "linear": linear,
+    "mpi3d_complex_twin": mpi3d_complex_twin,
+    "mpi3d_twin": mpi3d_twin,
     "nonlinear": nonlinear,
     "shapes3d_twin": shapes3d_twin,
     "sprites": sprites,

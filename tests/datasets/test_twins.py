@@ -8,7 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from untwist.datasets import draw_mpi3d, draw_shapes3d, load, mpi3d_values, shapes3d_values
+from untwist.datasets import (
+    draw_face,
+    draw_mpi3d,
+    draw_shapes3d,
+    face_values,
+    identity_vectors,
+    load,
+    mpi3d_values,
+    shapes3d_values,
+)
 from untwist.datasets.twin import check_distinct
 from untwist.types import InputError
 
@@ -22,6 +31,12 @@ MPI3D = {
     "vertical_axis": (40, "ordinal"),
 }
 GRIDS = {
+    "faces_twin": {
+        "identity": (50, "categorical"),
+        "azimuth": (21, "ordinal"),
+        "elevation": (11, "ordinal"),
+        "lighting": (11, "ordinal"),
+    },
     "mpi3d_complex_twin": MPI3D
     | {"object_color": (4, "categorical"), "object_shape": (4, "categorical")},
     "mpi3d_twin": MPI3D,
@@ -35,11 +50,20 @@ GRIDS = {
     },
 }
 SMALL = {
+    "faces_twin": {"size": 16, "identities": 3, "azimuths": 3, "elevations": 2, "lightings": 2},
     "mpi3d_complex_twin": {"size": 16, "axes": 2},
     "mpi3d_twin": {"size": 16, "axes": 2},
     "shapes3d_twin": {"size": 16, "hues": 3, "scales": 2, "orientations": 3},
 }
+
+
+def draw_identity(number, values, *, size):
+    """The drawing of a face by the number of its identity."""
+    return draw_face(identity_vectors(3)[number], values, size=size)
+
+
 DRAW = {
+    "faces_twin": (draw_identity, face_values, 0),
     "mpi3d_complex_twin": (functools.partial(draw_mpi3d, complicated=True), mpi3d_values, 1),
     "mpi3d_twin": (draw_mpi3d, mpi3d_values, 1),
     "shapes3d_twin": (draw_shapes3d, shapes3d_values, 4),
@@ -71,7 +95,12 @@ def test_sizes_are_those_of_the_original(name, small):
     assert len(ours) == len(expected)
     for mine, theirs in zip(ours, expected, strict=True):
         assert mine == theirs or mine in chosen.values()
-    total = {"mpi3d_complex_twin": 460_800, "mpi3d_twin": 1_036_800, "shapes3d_twin": 480_000}
+    total = {
+        "faces_twin": 127_050,
+        "mpi3d_complex_twin": 460_800,
+        "mpi3d_twin": 1_036_800,
+        "shapes3d_twin": 480_000,
+    }
     assert math.prod(expected) == total[name]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from untwist.datasets.circles import circles
 from untwist.datasets.dataset import Dataset
+from untwist.datasets.faces_twin import faces_twin
 from untwist.datasets.linear import linear
 from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin
 from untwist.datasets.nonlinear import nonlinear
@@ -20,6 +21,7 @@ Option = int | float | bool | str | None
 
 CATALOG: dict[str, Callable[..., Dataset]] = {
     "circles": circles,
+    "faces_twin": faces_twin,
     "linear": linear,
     "mpi3d_complex_twin": mpi3d_complex_twin,
     "mpi3d_twin": mpi3d_twin,

@@ -125,7 +125,7 @@ DAMAGED_ROBOT = {
     "one image": ({"images": np.broadcast_to(ROBOT[:1], ROBOT.shape)}, "the same image for 100%"),
     "camera that is still": (
         {"images": STILL},
-        "same image for 100% of the steps of camera_height",
+        "image for 100% of the steps of camera_height",
     ),
     "arms that jump": ({"images": JUMPING}, "change gradually with"),
     "renamed": ({"imgs": ROBOT}, "named 'images', but the archive holds imgs"),

@@ -1,6 +1,8 @@
 """Reading .npz archives without unpickling: members stored plainly are mapped where they lie."""
 
+import lzma
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,7 +17,20 @@ from untwist.datasets.dataset import BLOCK_BYTES
 from untwist.datasets.inspection import ArrayFacts, Inspection
 
 LOCAL_HEADER = struct.Struct("<4s22xHH")
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    tokenize.TokenError,
+    SyntaxError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What the standard library and numpy raise on damaged archives and headers."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,11 @@ def test_describe_says_what_it_is_and_that_it_is_a_twin(capsys):
 
 @pytest.mark.parametrize("name", sorted(CATALOG.keys() - REAL_FILES.keys()))
 def test_sheet_draws_every_dataset(name, tmp_path, capsys):
-    options = TINY if name == "sprites" else ["--set", "samples=50"]
+    images = {
+        "sprites": TINY,
+        "shapes3d_twin": ["--set", "size=16", "hues=2", "scales=2", "orientations=3"],
+    }
+    options = images.get(name, ["--set", "samples=50"])
     run("sheet", name, tmp_path / "a.png", "--count", 9, *options)
     assert "9 samples in" in capsys.readouterr().out
     assert np.ptp(np.asarray(Image.open(tmp_path / "a.png").convert("L"))) == 255

@@ -11,11 +11,11 @@ import pytest
 from untwist.datasets import CATALOG, REAL_FILES, default_options, description, load, parse_options
 from untwist.types import InputError
 
-SMALL = {
-    name: {"size": 16, "positions": 3} if name == "sprites" else {"samples": 40}
-    for name in CATALOG
-    if name not in REAL_FILES
+TWINS = {
+    "shapes3d_twin": {"size": 16, "hues": 2, "scales": 2, "orientations": 3},
+    "sprites": {"size": 16, "positions": 3},
 }
+SMALL = {name: TWINS.get(name, {"samples": 40}) for name in CATALOG if name not in REAL_FILES}
 
 
 @pytest.fixture(params=sorted(SMALL))
@@ -48,7 +48,7 @@ def test_another_seed_other_bits(name):
 
 def test_provenance_says_what_stands_in_for_real_files(name):
     provenance = load(name, **SMALL[name]).provenance
-    assert provenance["twin"] == (name == "sprites")
+    assert provenance["twin"] == (name in TWINS)
     assert provenance["twin"] == str(provenance["source"]).startswith("procedural twin of ")
     assert provenance["version"] == 1
 

@@ -15,6 +15,9 @@ from untwist.datasets.nonlinear import (
     nonlinear_weights,
 )
 from untwist.datasets.own import imported_names, imported_path, is_own, own
+from untwist.datasets.pairs import LaplacePairs, Pairs, UniformPairs, walk
+from untwist.datasets.shapes3d_scene import draw_shapes3d
+from untwist.datasets.shapes3d_twin import shapes3d_twin, shapes3d_values
 from untwist.datasets.sprite_drawing import draw_sprite
 from untwist.datasets.sprites import sprite_values, sprites
 from untwist.datasets.square import generate_square, square
@@ -22,9 +25,12 @@ from untwist.datasets.square import generate_square, square
 __all__ = [
     "CATALOG",
     "Dataset",
+    "LaplacePairs",
     "Likelihood",
     "NonlinearWeights",
+    "Pairs",
     "Provenance",
+    "UniformPairs",
     "REAL_FILES",
     "availability",
     "blocks",
@@ -33,6 +39,7 @@ __all__ = [
     "decode_examples",
     "default_options",
     "description",
+    "draw_shapes3d",
     "draw_sprite",
     "export_dataset",
     "forget_seen",
@@ -51,7 +58,10 @@ __all__ = [
     "nonlinear_weights",
     "own",
     "parse_options",
+    "shapes3d_twin",
+    "shapes3d_values",
     "sprite_values",
     "sprites",
     "square",
+    "walk",
 ]

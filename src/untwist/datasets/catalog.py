@@ -19,6 +19,7 @@ from untwist.datasets.mpi3d import mpi3d_real, mpi3d_real_complex, mpi3d_realist
 from untwist.datasets.nonlinear import nonlinear
 from untwist.datasets.own import ENDINGS, imported_names, is_own, own, own_path
 from untwist.datasets.shapes3d import shapes3d
+from untwist.datasets.shapes3d_twin import shapes3d_twin
 from untwist.datasets.smallnorb import smallnorb
 from untwist.datasets.sprites import sprites
 from untwist.datasets.square import square
@@ -41,6 +42,7 @@ CATALOG: dict[str, Callable[..., Dataset]] = {
     "mpi3d_realistic": mpi3d_realistic,
     "mpi3d_toy": mpi3d_toy,
     "nonlinear": nonlinear,
+    "shapes3d_twin": shapes3d_twin,
     "shapes3d": shapes3d,
     "smallnorb": smallnorb,
     "sprites": sprites,

@@ -27,8 +27,10 @@ def _majority(train: Sample, test: Sample) -> Float[ndarray, " factor"]:
 
 def _library_accuracy(train: Sample, test: Sample) -> Float[ndarray, "latent factor"]:
     """Test accuracy by scikit-learn's own solver, for exact comparison."""
-    matrix = np.zeros((len(train.live), len(train.names)))
+    matrix = np.tile(_majority(train, test), (len(train.live), 1))
     for latent, factor in np.ndindex(*matrix.shape):
+        if len(np.unique(train.levels[:, factor])) < 2:
+            continue
         model = LinearSVC(C=PENALTY, class_weight="balanced")
         model.fit(train.codes[:, [latent]], train.levels[:, factor])
         predicted = model.predict(test.codes[:, [latent]])

@@ -14,7 +14,7 @@ from rich.progress import track
 from untwist.cli.tables import print_table
 from untwist.datasets import Dataset, load
 from untwist.metrics import ScoreTable, grid_sampler, score
-from untwist.models import VAE
+from untwist.models import VAE, FullGaussian
 from untwist.store import Run, open_run, write_table
 from untwist.training import Population, load_population
 from untwist.types import InputError
@@ -26,7 +26,12 @@ CHUNK = 1024
 class Score:
     """Score every member of a finished run, print the table and store it as scores.parquet.
 
-    The codes are the means of the posterior. Metrics that do not apply are listed with the reason.
+    The codes are the means of the posterior. The file has one row a member and metric: value,
+    standard error, direction, estimator, settings. The table averages over members; its standard
+    error is that of one member, from repeats on other items, its deviation that among members.
+    Metrics that do not apply are listed with the reason.
+
+    Example: untwist score runs/first --metrics mig dci_disentanglement_fast mcc --repeats 8
     """
 
     run: tyro.conf.Positional[Path]
@@ -78,7 +83,7 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
     models = jax.tree.map(lambda leaf: leaf[kept], population.models)
     whole = dataset.has_full_grid
     encoded = _encode(models, dataset, np.arange(len(dataset)) if whole else index)
-    means, variances, losses = (part[:, index] for part in encoded) if whole else encoded
+    means, spread, losses = (part[:, index] for part in encoded) if whole else encoded
     samplers = None
     if whole:
         samplers = [grid_sampler(codes, dataset.factors, dataset.space) for codes in encoded[0]]
@@ -90,34 +95,43 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
         names[0] if names in (("all",), ("fast",)) else list(names),
         key=key,
         repeats=options.repeats,
-        variances=variances,
+        variances=_variances(spread, models.posterior),
         sampler=samplers,
         losses=losses,
         reference=options.reference,
     )
 
 
+def _variances(spread: np.ndarray, posterior: str) -> np.ndarray | None:
+    """Posterior variances, covariances of a full posterior, nothing for a deterministic code."""
+    if posterior == "full":
+        root = spread.astype(np.float64)
+        return root @ root.swapaxes(-1, -2)
+    return None if posterior == "deterministic" else spread
+
+
 def _encode(
     models: VAE, dataset: Dataset, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Posterior means, variances [member, item, latent] and reconstruction losses in nats."""
+    """Posterior means, their spread and reconstruction losses in nats, [member, item, ...]."""
     pieces = []
     padded = np.resize(index, -(-len(index) // CHUNK) * CHUNK)
     for first in track(range(0, len(padded), CHUNK), "encoding", transient=True):
         examples = jnp.asarray(dataset.examples(padded[first : first + CHUNK]))
         pieces.append(jax.device_get(_encode_chunk(models, examples)))
-    means, variances, losses = (np.concatenate(part, 1) for part in zip(*pieces, strict=True))
-    return means[:, : len(index)], variances[:, : len(index)], losses[:, : len(index)]
+    means, spread, losses = (np.concatenate(part, 1) for part in zip(*pieces, strict=True))
+    return means[:, : len(index)], spread[:, : len(index)], losses[:, : len(index)]
 
 
 @eqx.filter_jit
 def _encode_chunk(models: VAE, examples: Float[Array, "item *shape"]) -> tuple[Array, Array, Array]:
-    """One chunk of examples through every member."""
+    """One chunk of examples through every member: means, variances or Cholesky factors, losses."""
 
     def one(model: VAE, x: Array) -> tuple[Array, Array, Array]:
         posterior = model.encode(x)
         loss = -model.likelihood.log_prob(model.decode(posterior.mean), x)
-        return posterior.mean, posterior.variance, loss
+        full = isinstance(posterior, FullGaussian)
+        return posterior.mean, posterior.cholesky if full else posterior.variance, loss
 
     members = eqx.filter_vmap(jax.vmap(one, in_axes=(None, 0)), in_axes=(eqx.if_array(0), None))
     return members(models, examples)
@@ -134,7 +148,8 @@ def _columns(table: ScoreTable, population: Population) -> dict[str, list | np.n
     columns: dict[str, list | np.ndarray] = dict(table.columns())
     columns["member"] = [int(kept[member]) for member in columns["member"]]
     for name in ("value", "standard_error"):
-        columns[name] = np.array(columns[name], float)
+        numbers = np.array(columns[name], float)
+        columns[name] = np.ma.masked_array(numbers, np.isnan(numbers))  # missing, not NaN
     return columns
 
 
@@ -144,10 +159,14 @@ def _print(table: ScoreTable, population: Population, run: Run) -> None:
     for name in dict.fromkeys(row.metric for row in table.rows):
         found = [row for row in table.rows if row.metric == name]
         values = np.array([row.value for row in found if row.value is not None], float)
+        errors = np.array([row.standard_error for row in found if row.standard_error is not None])
         if len(values):
-            spread = values.std(ddof=1) if len(values) > 1 else np.nan
-            rows.append([name, values.mean(), spread, values.min(), values.max(), ""])
+            error = np.sqrt(np.mean(errors**2)) if len(errors) else np.nan
+            spread = values.std(ddof=1) if np.isfinite(values).all() and len(values) > 1 else np.nan
+            numbers = [values.mean(), error, spread, values.min(), values.max()]
+            rows.append([name, found[0].direction, *numbers, found[0].estimator])
         else:
-            rows.append([name, "", "", "", "", found[0].reason])
+            rows.append([name, found[0].direction, *[""] * 5, f"none: {found[0].reason}"])
+    columns = ["metric", "better", "mean", "standard error", "deviation", "least", "most"]
     title = f"{run.name}: {len(_kept(population))} members"
-    print_table(["metric", "mean", "sd over members", "least", "most", "why not"], rows, title)
+    print_table([*columns, "estimator, or why there is none"], rows, title)

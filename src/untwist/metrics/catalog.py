@@ -194,7 +194,7 @@ METRICS: Mapping[str, Metric] = {
     "infoe": _labeled("infoe", infoe, keyed=False),
     **_importance_metrics(),
     "sap": _labeled("sap", sap, keyed=True, reference=True),
-    "sap_continuous": _labeled("sap_continuous", sap, keyed=True, continuous=True),
+    "sap_continuous": _labeled("sap_continuous", sap, keyed=True, continuous=True, reference=True),
     "explicitness": _labeled("explicitness", explicitness, keyed=True, reference=True),
     "neighbor_score": _labeled("neighbor_score", neighbor_score, keyed=True, reference=True),
     "downstream": _labeled("downstream", downstream, keyed=True),

@@ -2,7 +2,14 @@
 
 from untwist.datasets.catalog import CATALOG, default_options, description, load, parse_options
 from untwist.datasets.circles import circles, generate_circles
-from untwist.datasets.dataset import Dataset, Likelihood, Provenance, blocks, decode_examples
+from untwist.datasets.dataset import (
+    AbstractRows,
+    Dataset,
+    Likelihood,
+    Provenance,
+    blocks,
+    decode_examples,
+)
 from untwist.datasets.export import export_dataset
 from untwist.datasets.linear import generate_linear, linear, linear_mixing
 from untwist.datasets.nonlinear import (
@@ -17,6 +24,7 @@ from untwist.datasets.square import generate_square, square
 
 __all__ = [
     "CATALOG",
+    "AbstractRows",
     "Dataset",
     "Likelihood",
     "NonlinearWeights",

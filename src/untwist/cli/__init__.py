@@ -18,6 +18,7 @@ DESCRIPTIONS = {
     "score": "score the members of a run with every metric",
     "runs": "list, show, compare and query what was trained",
     "data": "list, describe, draw and export datasets",
+    "perturb": "make the dataset that hides the convenient variance, with its controls",
     "theory": "solve linear models exactly, check every theorem, predict axes from data",
 }
 

@@ -12,9 +12,10 @@ from jaxtyping import Array, Float
 from rich.progress import track
 
 from untwist.cli.tables import print_table
-from untwist.datasets import Dataset, load
+from untwist.datasets import Dataset
 from untwist.metrics import ScoreTable, grid_sampler, score
 from untwist.models import VAE
+from untwist.perturbation import load_dataset
 from untwist.store import Run, open_run, write_table
 from untwist.training import Population, load_population
 from untwist.types import InputError
@@ -48,7 +49,7 @@ def main(words: list[str]) -> int:
     options = tyro.cli(Score, prog="untwist score", args=words)
     run = open_run(options.run)
     population = load_population(run)
-    dataset = load(run.config["spec"]["dataset"], **run.config["spec"]["options"])
+    dataset = load_dataset(run.config["spec"]["dataset"], **run.config["spec"]["options"])
     if dataset.checksum() != run.config["data"]["checksum"]:
         raise InputError(
             f"the data of {run.path} are not those that the catalog makes now: score them from "

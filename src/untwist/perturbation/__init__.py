@@ -8,7 +8,7 @@ uniform noise, and an unlearned manipulation of the same size and smoothness.
 from untwist.perturbation.change import AbstractChange, Noise, check_epsilon, fold, perturb
 from untwist.perturbation.control import RandomDirection, random_direction, smoothness
 from untwist.perturbation.dataset import perturbed_dataset, pixel_changes
-from untwist.perturbation.features import factor_features, feature_owners
+from untwist.perturbation.features import factor_features, feature_owners, neighbor_features
 from untwist.perturbation.learning import (
     Players,
     Procedure,
@@ -32,6 +32,7 @@ from untwist.perturbation.storage import (
     is_perturbed,
     load_dataset,
     open_perturbed,
+    parse_dataset_options,
     write_perturbed,
 )
 
@@ -56,8 +57,10 @@ __all__ = [
     "is_perturbed",
     "learn",
     "load_dataset",
+    "parse_dataset_options",
     "measure_preservation",
     "nearest_originals",
+    "neighbor_features",
     "open_perturbed",
     "perturb",
     "perturbed_dataset",

@@ -72,3 +72,28 @@ def _columns(values: np.ndarray, whole: np.ndarray, kind: str, size: int | None)
         angle = 2 * math.pi * values / size
         return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     return (2 * values / (size - 1) - 1)[:, None]
+
+
+def neighbor_features(
+    factors: Factors, space: FactorSpace, count: int, *, seed: int
+) -> tuple[Float[np.ndarray, "point feature"], Float[np.ndarray, "point feature"]]:
+    """Returns features of random rows, and of the same with one factor moved by one step.
+
+    A step is to the next value, back from the last one unless the factor is periodic; of a
+    continuous factor it is a tenth of its deviation.
+    """
+    rng = np.random.default_rng(seed)
+    here = np.asarray(factors)[rng.integers(len(factors), size=count)]
+    there, varying = here.copy(), list(dict.fromkeys(feature_owners(space)))
+    for row, factor in enumerate(rng.choice(varying, size=count)):
+        size, value = space.sizes[factor], here[row, factor]
+        if size is None:
+            there[row, factor] = value + 0.1 * np.asarray(factors)[:, factor].std()
+        elif value + 1 < size:
+            there[row, factor] = value + 1
+        else:
+            there[row, factor] = 0 if space.kinds[factor] == "periodic" else value - 1
+    return (
+        factor_features(here, space, among=factors),
+        factor_features(there, space, among=factors),
+    )

@@ -7,7 +7,7 @@ The directory stands for the dataset wherever a dataset is named. It holds no im
 loaded as ever and the change computed anew, to the same bytes on the same machine.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from untwist.datasets import Dataset, Provenance, load
+from untwist.datasets import Dataset, Provenance, load, parse_options
 from untwist.models import ARCHITECTURES
 from untwist.perturbation.change import AbstractChange, Noise
 from untwist.perturbation.control import RandomDirection
@@ -145,12 +145,24 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     """
     if not is_perturbed(name):
         return load(name, **options)
-    if options:
-        raise InputError(
-            f"{name} is a perturbed dataset, which has no options, but got "
-            f"{', '.join(options)}: its source's options are stored with it"
-        )
+    parse_dataset_options(name, options)
     return open_perturbed(name)
+
+
+def parse_dataset_options(name: str, assignments: Iterable[str]) -> dict[str, Any]:
+    """Returns typed options out of `option=value` texts; a perturbed dataset has none.
+
+    >>> parse_dataset_options("sprites", ["size=32"])
+    {'size': 32}
+    """
+    if not is_perturbed(name):
+        return dict(parse_options(name, assignments))
+    if given := list(assignments):
+        raise InputError(
+            f"{name} is a perturbed dataset, which has no options, but got {', '.join(given)}: its "
+            "source's options are stored with it"
+        )
+    return {}
 
 
 def _template(kind: str, architecture: str, width: int, shape: tuple[int, ...]) -> AbstractChange:

@@ -5,24 +5,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from planted_models import EXAMPLES, KEY, PARTNERS, model
 
-from untwist.models import ARCHITECTURES, SquaredError, build
-from untwist.objectives import OBJECTIVES, AnnealedVAE, Autoencoder, Batch, BetaVAE
+from untwist.objectives import (
+    DIPVAEI,
+    DIPVAEII,
+    OBJECTIVES,
+    AnnealedVAE,
+    Autoencoder,
+    Batch,
+    BetaTCVAE,
+    BetaVAE,
+)
 from untwist.types import InputError
 
-KEY = jax.random.key(0)
-EXAMPLES = jax.random.normal(jax.random.key(1), (8, 5))
 NAMES = sorted(OBJECTIVES)
 
-
-def model(posterior="diagonal"):
-    return build(
-        ARCHITECTURES["linear"], (5,), 3, SquaredError(), posterior=posterior, key=jax.random.key(2)
-    )
+# Each objective at its neutral strength, and the beta of the beta-VAE that it then is.
+NEUTRAL = {
+    "ae": (Autoencoder(), 0.0),
+    "beta-vae": (BetaVAE(1.0), 1.0),
+    "annealed-vae": (AnnealedVAE(0.0, gamma=1.0), 1.0),
+    "beta-tcvae": (BetaTCVAE(1.0), 1.0),
+    "dip-vae-i": (DIPVAEI(0.0), 1.0),
+    "dip-vae-ii": (DIPVAEII(0.0), 1.0),
+}
+# Objectives whose loss is a mean over the images of the batch, each by itself.
+ONE_BY_ONE = ["ae", "beta-vae", "annealed-vae"]
 
 
 def terms(objective, step=0, posterior="diagonal"):
-    batch = Batch(EXAMPLES, None, jnp.array(step))
+    batch = Batch(EXAMPLES, PARTNERS, jnp.array(step))
     return objective(model(posterior), None, batch, key=KEY)
 
 
@@ -55,13 +68,11 @@ def test_every_objective_logs_the_parts_of_a_vae(name):
     np.testing.assert_allclose(jnp.sum(ours.parts["kl_per_latent"]), ours.parts["kl"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ONE_BY_ONE)
 def test_a_constant_factor_on_the_batch_changes_nothing(name):
     """The unit is nats an image: the same images twice have the same loss, but for the noise."""
     objective = OBJECTIVES[name]()
-    point = build(
-        ARCHITECTURES["linear"], (5,), 3, SquaredError(), posterior="deterministic", key=KEY
-    )
+    point = model("deterministic")
     once = objective(point, None, Batch(EXAMPLES, None, jnp.array(9)), key=KEY).loss
     twice = jnp.concatenate([EXAMPLES, EXAMPLES])
     np.testing.assert_allclose(
@@ -69,7 +80,27 @@ def test_a_constant_factor_on_the_batch_changes_nothing(name):
     )
 
 
-def test_neutral_strengths():
+def test_every_objective_is_in_the_list_of_neutral_strengths():
+    assert sorted(NEUTRAL) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("posterior", ["diagonal", "full"])
+def test_at_its_neutral_strength_an_objective_is_the_vae(name, posterior):
+    """The same loss and the same gradient, at the same noise."""
+    objective, beta = NEUTRAL[name]
+
+    def loss(vae, objective):
+        return objective(vae, None, Batch(EXAMPLES, PARTNERS, jnp.array(7)), key=KEY).loss
+
+    found, slope = eqx.filter_value_and_grad(loss)(model(posterior), objective)
+    expected, right = eqx.filter_value_and_grad(loss)(model(posterior), BetaVAE(beta))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    for ours, theirs in zip(jax.tree.leaves(slope), jax.tree.leaves(right), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_neutral_strengths_of_a_capacity():
     ae = terms(Autoencoder()).loss
     np.testing.assert_array_equal(terms(BetaVAE(0.0)).loss, ae)
     np.testing.assert_array_equal(terms(AnnealedVAE(0.0, gamma=0.0)).loss, ae)
@@ -119,6 +150,11 @@ def test_the_polarized_kl_leaves_out_passive_latents_and_the_variance_of_active_
         (lambda: BetaVAE(1.0, warmup=-1.0), "warmup must be"),
         (lambda: AnnealedVAE(-5.0), "capacity must be"),
         (lambda: AnnealedVAE(5.0, gamma=-1.0), "gamma must be"),
+        (lambda: BetaTCVAE(-1.0), "beta must be"),
+        (lambda: BetaTCVAE(stratified=0.5), "stratified is 0 .* or 1 .* but got 0.5"),
+        (lambda: BetaTCVAE(dataset_size=-3.0), "dataset_size must be"),
+        (lambda: DIPVAEI(-1.0), "off_diagonal must be"),
+        (lambda: DIPVAEII(1.0, jnp.array([2.0, -2.0])), "diagonal_ratio must be"),
     ],
 )
 def test_negative_strengths_are_refused(call, sentence):

@@ -1,5 +1,6 @@
 """Datasets: the record, the sets that need no files, and the catalog that names them."""
 
+from untwist.datasets.cache import cache_directory
 from untwist.datasets.catalog import CATALOG, default_options, description, load, parse_options
 from untwist.datasets.circles import circles, generate_circles
 from untwist.datasets.dataset import (
@@ -18,6 +19,7 @@ from untwist.datasets.nonlinear import (
     nonlinear,
     nonlinear_weights,
 )
+from untwist.datasets.pairs import LaplacePairs, Pairs, UniformPairs, walk
 from untwist.datasets.sprite_drawing import draw_sprite
 from untwist.datasets.sprites import sprite_values, sprites
 from untwist.datasets.square import generate_square, square
@@ -26,10 +28,14 @@ __all__ = [
     "CATALOG",
     "AbstractRows",
     "Dataset",
+    "LaplacePairs",
     "Likelihood",
     "NonlinearWeights",
+    "Pairs",
     "Provenance",
+    "UniformPairs",
     "blocks",
+    "cache_directory",
     "circles",
     "decode_examples",
     "default_options",
@@ -49,4 +55,5 @@ __all__ = [
     "sprite_values",
     "sprites",
     "square",
+    "walk",
 ]

@@ -21,7 +21,7 @@ class VAE(eqx.Module):
 
     Attributes:
         encoder: From an example to the posterior's features.
-        decoder: From latents to the likelihood's parameters.
+        decoder: From latents to the likelihood's parameters; None for an encoder alone.
         likelihood: p(x|z).
         posterior: The family's name in `POSTERIORS`.
         latents: The number of latents.
@@ -30,7 +30,7 @@ class VAE(eqx.Module):
     """
 
     encoder: Encoder
-    decoder: Decoder
+    decoder: Decoder | None
     likelihood: AbstractLikelihood
     posterior: str = eqx.field(static=True)
     latents: int = eqx.field(static=True)
@@ -43,6 +43,11 @@ class VAE(eqx.Module):
 
     def decode(self, z: Float[Array, " latent"]) -> Float[Array, "*shape"]:
         """Returns the likelihood's parameters at z."""
+        if self.decoder is None:
+            raise InputError(
+                "this model is an encoder alone, as pcl trains it, so it can decode nothing: "
+                "reconstructions, traversals and all that looks at a decoder need another objective"
+            )
         return _cast(self.decoder, self.precision)(z.astype(self.precision)).astype(jnp.float32)
 
     def reconstruct(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -58,9 +63,10 @@ def build(
     *,
     posterior: str = "diagonal",
     precision: str = "float32",
+    decoder: bool = True,
     key: Key[Array, ""],
 ) -> VAE:
-    """Returns a freshly initialized model for examples of this shape.
+    """Returns a freshly initialized model for examples of this shape; `decoder` says if it has one.
 
     Reference: the published architectures are in `untwist.models.ARCHITECTURES`.
     """
@@ -74,7 +80,7 @@ def build(
     features = POSTERIORS[posterior].features(latents)
     return VAE(
         Encoder(architecture.encoder, shape, features, key=encoder_key),
-        Decoder(architecture.decoder, shape, latents, key=decoder_key),
+        Decoder(architecture.decoder, shape, latents, key=decoder_key) if decoder else None,
         likelihood,
         posterior,
         latents,

@@ -5,18 +5,22 @@ models and objectives of your own.
 """
 
 from untwist.training.fit import Snapshot, fit
-from untwist.training.member import Member, Recipe, Rows
+from untwist.training.member import INDEPENDENT, Member, Recipe, Rows
 from untwist.training.optimizer import OPTIMIZERS, Optimizer
 from untwist.training.order import shuffled
+from untwist.training.partners import PAIRS, NextRow, partners_of
 from untwist.training.population import Population, load_population
 from untwist.training.program import start_population
 from untwist.training.spec import Spec, hyperparameters
 from untwist.training.train import Conduct, resume, train
 
 __all__ = [
+    "INDEPENDENT",
     "OPTIMIZERS",
+    "PAIRS",
     "Conduct",
     "Member",
+    "NextRow",
     "Optimizer",
     "Population",
     "Recipe",
@@ -26,6 +30,7 @@ __all__ = [
     "fit",
     "hyperparameters",
     "load_population",
+    "partners_of",
     "resume",
     "shuffled",
     "start_population",

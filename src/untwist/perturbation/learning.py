@@ -120,6 +120,11 @@ def start_players(dataset: Dataset, models: VAE, procedure: Procedure) -> Player
     """
     procedure.check()
     check_source(dataset)
+    if models.decoder is None:
+        raise InputError(
+            "the manipulation is learned against decoders, but these models have none: take the "
+            "members from a population of VAEs"
+        )
     width = factor_features(dataset.factors[:1], dataset.space).shape[1]
     layers = ARCHITECTURES[procedure.architecture].decoder
     key = jax.random.key(procedure.seed)

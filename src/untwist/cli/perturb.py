@@ -6,6 +6,7 @@ from typing import Annotated
 
 import tyro
 
+from untwist.cli.perturb_comparison import Comparison
 from untwist.cli.perturb_show import change_table, choice_table, preservation_table
 from untwist.cli.perturb_stages import Plan, Stages, population_spec
 from untwist.cli.tables import print_table
@@ -82,6 +83,13 @@ class Perturb:
     """Steps or rounds a log."""
     checkpoint_seconds: float = 30.0
     """How often to write a checkpoint."""
+    compare: tuple[str, ...] = ()
+    """Objectives to train on original, manipulated, noisy and random-direction data afterwards, and
+    to score side by side, e.g. ae beta-vae:beta=4 factor-vae:gamma=35 pcl."""
+    compare_seeds: int = 5
+    """Seeds of each of them."""
+    critic_layers: tuple[int, ...] = ()
+    """Widths of the discriminator's hidden layers when factor-vae is compared."""
     quiet: bool = False
     """Show no progress and no table."""
 
@@ -126,6 +134,9 @@ class Perturb:
 def main(words: list[str]) -> int:
     """Parses the command line, goes through the stages and prints; returns the exit code."""
     options = tyro.cli(Perturb, prog="untwist perturb", args=words)
+    comparison = None
+    if options.compare:
+        comparison = Comparison.of(options.compare, options.compare_seeds, options.critic_layers)
     show = {"progress": not options.quiet, "checkpoint_seconds": options.checkpoint_seconds}
     if options.resume is not None:
         stages = Stages.open(options.resume, **show)
@@ -137,6 +148,19 @@ def main(words: list[str]) -> int:
         return INTERRUPTED
     if not options.quiet:
         print_result(stages)
+    if comparison is not None:
+        return _compare(stages, comparison, options.quiet)
+    return 0
+
+
+def _compare(stages: Stages, comparison: Comparison, quiet: bool) -> int:
+    """Trains and scores what is compared, and prints it; returns the exit code."""
+    if not comparison.run(stages):
+        print(f"interrupted; go on with the same --compare and --resume {stages.path}")
+        return INTERRUPTED
+    if not quiet:
+        for metric in comparison.metrics:
+            print_table(*comparison.table(stages, metric), title=f"{metric}, mean ± sd over seeds")
     return 0
 
 

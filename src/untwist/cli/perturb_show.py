@@ -50,7 +50,7 @@ def learning_bar(
         text,
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("rounds  gap {task.fields[gap]} nats"),
+        TextColumn("rounds  gap {task.fields[gap]}"),
         TimeRemainingColumn(),
         console=console,
         transient=True,
@@ -62,9 +62,9 @@ def learning_bar(
 
         def show(number: int, logs: Mapping[str, float]) -> None:
             nonlocal said
-            bar.update(task, completed=number, gap=f"{logs['gap']:.2f}")
+            bar.update(task, completed=number, gap=f"{logs['gap']:.4f}")
             if enabled and not console.is_terminal and time.monotonic() - said >= LINE_SECONDS:
                 said = time.monotonic()
-                console.print(f"round {number:,} of {rounds:,}, gap {logs['gap']:.2f} nats")
+                console.print(f"round {number:,} of {rounds:,}, gap {logs['gap']:.4f}")
 
         yield show

@@ -37,6 +37,7 @@ from untwist.perturbation import (
     Source,
     check_source,
     choose_members,
+    factor_r2,
     feature_owners,
     learn,
     load_dataset,
@@ -294,9 +295,11 @@ class Stages:
         columns: dict[str, list] = {
             name: [] for name in ("dataset", "factor", "original", "perturbed", "found")
         }
+        seed = self.plan.procedure.seed
+        original = factor_r2(self.source, seed=seed)
         for name, path in self.datasets.items():
             changed = open_perturbed(path, source=self.source)
-            kept = measure_preservation(self.source, changed, seed=self.plan.procedure.seed)
+            kept = measure_preservation(self.source, changed, seed=seed, before=original)
             for factor, before, after in zip(
                 kept.factors, kept.original, kept.perturbed, strict=True
             ):

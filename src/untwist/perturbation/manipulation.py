@@ -31,9 +31,10 @@ class Manipulation(AbstractChange):
         self.neuron = Encoder(dense, (features,), 1, key=neuron_key)
         self.draw = Decoder(layers, shape, 1, key=draw_key)
         if layers.dense:
-            # A relu layer of one input without biases bends at zero alone: a pattern of rank two.
-            bias = self.draw.dense.layers[0].bias
-            bends = jax.random.uniform(bend_key, bias.shape, minval=-1.0, maxval=1.0)
+            # Without biases a relu layer of one input bends at zero alone: a pattern of rank two.
+            first = self.draw.dense.layers[0]
+            places = jax.random.uniform(bend_key, first.bias.shape, minval=-2.0, maxval=2.0)
+            bends = first.weight[:, 0] * places
             self.draw = eqx.tree_at(lambda d: d.dense.layers[0].bias, self.draw, bends)
 
     def logits(self, features: Float[Array, " feature"]) -> Float[Array, "height width channel"]:

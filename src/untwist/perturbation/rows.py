@@ -14,6 +14,8 @@ from untwist.perturbation.features import factor_features
 
 CHUNK = 1024
 """Images computed at a time."""
+SLACK = 1e-3
+"""Of a byte: what float32 may be off where epsilon is a whole number of bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,4 +89,7 @@ def _perturb_rows(
     shape, peak, bits = layout
     images = decode_examples(rows, shape=shape, peak=peak, bits=bits)
     changed = perturb(images, jax.vmap(change)(features, numbers), epsilon)
-    return jnp.round(255 * changed).astype(jnp.uint8)
+    # Bytes are rounded towards the original where they would otherwise pass epsilon.
+    lowest = jnp.ceil(255 * (images - epsilon) - SLACK)
+    highest = jnp.floor(255 * (images + epsilon) + SLACK)
+    return jnp.clip(jnp.round(255 * changed), lowest, highest).astype(jnp.uint8)

@@ -8,10 +8,11 @@ import tyro
 
 from untwist.cli.perturb_comparison import Comparison
 from untwist.cli.perturb_show import change_table, choice_table, preservation_table
-from untwist.cli.perturb_stages import Plan, Stages, population_spec
+from untwist.cli.perturb_stages import Plan, Stages, population_spec, run_spec
 from untwist.cli.tables import print_table
 from untwist.cli.train import INTERRUPTED
 from untwist.perturbation import Procedure, parse_dataset_options
+from untwist.training import Spec
 from untwist.types import InputError
 
 Assignments = Annotated[tuple[str, ...], tyro.conf.arg(metavar="[NAME=VALUE ...]")]
@@ -95,10 +96,10 @@ class Perturb:
 
     def plan(self) -> Plan:
         """Returns everything that the result depends on."""
-        options = parse_dataset_options(self.dataset, self.set)
         epsilon = self.epsilon
+        spec = self.spec() if self.population is None else run_spec(self.population)
         if epsilon is None:
-            epsilon = SHAPES3D if "shapes3d" in self.dataset else 0.1
+            epsilon = SHAPES3D if "shapes3d" in spec.dataset else 0.1
         procedure = Procedure(
             epsilon=epsilon,
             rounds=self.rounds,
@@ -106,19 +107,25 @@ class Perturb:
             samples=self.samples,
             decoder_batches=self.decoder_batches,
             learning_rate=self.manipulation_learning_rate,
-            architecture=self.architecture,
+            architecture=spec.architecture,
             seed=self.first_seed,
             log_every=self.log_every,
         )
         procedure.check()
-        if self.choose < 1 or self.members < 2 * self.choose:
+        members = self.members if self.population is None else 2 * self.choose
+        if self.choose < 1 or members < 2 * self.choose:
             raise InputError(
-                f"expected at least {max(2, 2 * self.choose)} members to choose {self.choose} "
-                f"disentangled and {self.choose} entangled ones from, but got {self.members}"
+                f"expected at least 1 member of each kind, and twice as many in the population, "
+                f"but got --choose {self.choose} and --members {self.members}"
             )
-        spec = population_spec(
+        population = None if self.population is None else str(self.population.resolve())
+        return Plan(spec, procedure, population, self.score, self.choose, self.items)
+
+    def spec(self) -> Spec:
+        """Returns the population to train."""
+        return population_spec(
             self.dataset,
-            options,
+            parse_dataset_options(self.dataset, self.set),
             architecture=self.architecture,
             latents=self.latents,
             vary={"beta": (self.beta,), "learning_rate": (self.learning_rate,)},
@@ -127,8 +134,6 @@ class Perturb:
             batch=self.batch,
             log_every=self.log_every,
         )
-        population = None if self.population is None else str(self.population.resolve())
-        return Plan(spec, procedure, population, self.score, self.choose, self.items)
 
 
 def main(words: list[str]) -> int:

@@ -334,6 +334,13 @@ def population_spec(dataset: str, options: Mapping[str, Any], **settings: Any) -
     return Spec(dataset, options, objective="beta-vae", **settings)
 
 
+def run_spec(path: Path) -> Spec:
+    """Returns the spec of a finished run of VAEs, to choose members from."""
+    run = open_run(path)
+    run.require(run.weights)
+    return Spec.of(run.config["spec"])
+
+
 def member_scores(population: Population, dataset: Dataset, metric: str, items: int) -> np.ndarray:
     """Returns one score a member; not a number where it diverged or the metric does not apply."""
     options = Score(run=Path(), metrics=(metric,), items=items, repeats=0)

@@ -6,11 +6,11 @@ import numpy as np
 from jaxtyping import Float
 
 from untwist.factors import FactorSpace
-from untwist.types import Factors, InputError
+from untwist.types import AnyArray, Factors, InputError
 
 
 def factor_features(
-    factors: Factors, space: FactorSpace, *, among: Factors | None = None
+    factors: Factors, space: FactorSpace, *, among: AnyArray | None = None
 ) -> Float[np.ndarray, "item feature"]:
     """Returns each factor as features of about unit size, in the order of the space.
 

@@ -1,14 +1,11 @@
 """DIP-VAE: the penalties are those that numpy computes from the same codes."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from planted_models import EXAMPLES, KEY, model
+from planted_models import EXAMPLES, KEY, batch, model
 
-from untwist.objectives import DIPVAEI, DIPVAEII, Batch
-
-BATCH = Batch(EXAMPLES, None, jnp.array(0))
+from untwist.objectives import DIPVAEI, DIPVAEII
 
 
 def penalties(covariance):
@@ -26,7 +23,7 @@ def test_the_penalties_equal_numpy(objective, second, posterior):
     if second:
         covariance = covariance + np.mean([q.covariance for q in found], axis=0)
     off, diagonal = penalties(covariance)
-    ours = objective(7.0, 3.0)(vae, None, BATCH, key=KEY)
+    ours = objective(7.0, 3.0)(vae, None, batch(), key=KEY)
     np.testing.assert_allclose(ours.parts["off_diagonal_penalty"], off, rtol=1e-4)
     np.testing.assert_allclose(ours.parts["diagonal_penalty"], diagonal, rtol=1e-4)
     expected = ours.parts["reconstruction"] + ours.parts["kl"] + 7 * (off + 3 * diagonal)
@@ -41,7 +38,7 @@ def test_the_covariance_of_all_codes_is_what_the_second_kind_estimates():
     noise = jax.vmap(lambda key: jax.random.normal(key, posterior.mean.shape))(keys)
     draws = jax.vmap(jax.vmap(lambda q, e: q.at(e)), (None, 0))(posterior, noise)
     off, diagonal = penalties(np.cov(np.asarray(draws, float).reshape(-1, 3).T))
-    parts = DIPVAEII()(vae, None, BATCH, key=KEY).parts
+    parts = DIPVAEII()(vae, None, batch(), key=KEY).parts
     # 160,000 draws: a standard error of about 1% of each entry.
     np.testing.assert_allclose(parts["off_diagonal_penalty"], off, rtol=0.05)
     np.testing.assert_allclose(parts["diagonal_penalty"], diagonal, rtol=0.05)
@@ -50,7 +47,7 @@ def test_the_covariance_of_all_codes_is_what_the_second_kind_estimates():
 def test_latents_have_penalties_of_their_own():
     """One latent's variance does not enter another's (nmichlo/disent, _unsupervised__dipvae.py)."""
     vae = model("diagonal")
-    parts = DIPVAEII()(vae, None, BATCH, key=KEY).parts
+    parts = DIPVAEII()(vae, None, batch(), key=KEY).parts
     found = [vae.encode(x) for x in EXAMPLES]
     variances = np.mean([q.variance for q in found], axis=0)
     assert np.ptp(variances) > 0.1

@@ -1,29 +1,20 @@
 """`untwist score`: score every member of a run with every metric, and store the table."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
-from jaxtyping import Array, Float
-from rich.console import Console
-from rich.progress import track
 
 from untwist.cli.settings import mean_and_spread, member_scores, settings_of
 from untwist.cli.tables import print_table
 from untwist.datasets import Dataset
 from untwist.metrics import ScoreTable, grid_sampler, score
-from untwist.models import VAE
 from untwist.perturbation import load_dataset
 from untwist.store import Run, open_run, write_table
-from untwist.training import Population, load_population
+from untwist.training import Population, encode, load_population
 from untwist.types import InputError
-
-CHUNK = 1024
 
 
 @dataclass(frozen=True)
@@ -81,12 +72,12 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
         index.sort()
     models = jax.tree.map(lambda leaf: leaf[kept], population.models)
     whole = dataset.has_full_grid
-    encoded = _encode(models, dataset, np.arange(len(dataset)) if whole else index)
+    encoded = encode(models, dataset, None if whole else index, progress=True)
     means, variances, losses = (part[:, index] for part in encoded) if whole else encoded
     point = models.posterior == "deterministic"
     samplers = None
     if whole:
-        samplers = [grid_sampler(codes, dataset.factors, dataset.space) for codes in encoded[0]]
+        samplers = [grid_sampler(codes, dataset.factors, dataset.space) for codes in encoded.means]
     names = options.metrics
     return score(
         means,
@@ -100,45 +91,6 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
         losses=None if models.decoder is None else losses,
         reference=options.reference,
     )
-
-
-def _encode(
-    models: VAE, dataset: Dataset, index: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Posterior means, variances [member, item, latent] and reconstruction losses in nats.
-
-    The losses are zero where the models have no decoder.
-    """
-    pieces = []
-    padded = np.resize(index, -(-len(index) // CHUNK) * CHUNK)
-    for first in _track(range(0, len(padded), CHUNK)):
-        examples = jnp.asarray(dataset.examples(padded[first : first + CHUNK]))
-        pieces.append(jax.device_get(_encode_chunk(models, examples)))
-    means, variances, losses = (np.concatenate(part, 1) for part in zip(*pieces, strict=True))
-    return means[:, : len(index)], variances[:, : len(index)], losses[:, : len(index)]
-
-
-def _track(chunks: range) -> Iterable[int]:
-    """The chunks, with a bar on a terminal."""
-    console = Console(stderr=True)
-    return track(
-        chunks, "encoding", console=console, transient=True, disable=not console.is_terminal
-    )
-
-
-@eqx.filter_jit
-def _encode_chunk(models: VAE, examples: Float[Array, "item *shape"]) -> tuple[Array, Array, Array]:
-    """One chunk of examples through every member."""
-
-    def one(model: VAE, x: Array) -> tuple[Array, Array, Array]:
-        posterior = model.encode(x)
-        if model.decoder is None:
-            return posterior.mean, posterior.variance, jnp.zeros(())
-        loss = -model.likelihood.log_prob(model.decode(posterior.mean), x)
-        return posterior.mean, posterior.variance, loss
-
-    members = eqx.filter_vmap(jax.vmap(one, in_axes=(None, 0)), in_axes=(eqx.if_array(0), None))
-    return members(models, examples)
 
 
 def _kept(population: Population) -> np.ndarray:

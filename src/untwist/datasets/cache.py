@@ -1,18 +1,29 @@
-"""Where files that can be had again are kept: downloads and drawn sets, in one place a user."""
+"""The cache: one directory for the files of datasets, those fetched and those made from them."""
 
 import os
 from pathlib import Path
 
-import pooch
+from untwist.types import InputError
 
 VARIABLE = "UNTWIST_CACHE"
-"""The environment variable that names another place."""
 
 
 def cache_directory() -> Path:
-    """Returns the directory of cached files: `UNTWIST_CACHE`, else the platform's user cache.
+    """Returns where files of datasets live: `UNTWIST_CACHE`, or the user's cache on this platform.
 
-    Nothing is created here; whoever writes a file into it makes the directory.
+    The directory need not exist yet. A relative path is taken from the working directory and `~` is
+    the home, as in a shell.
     """
-    named = os.environ.get(VARIABLE, "")
-    return Path(named).expanduser() if named else Path(pooch.os_cache("untwist"))
+    named = os.environ.get(VARIABLE, "").strip()
+    if named:
+        path = Path(named).expanduser().absolute()
+    else:
+        import pooch
+
+        path = Path(pooch.os_cache("untwist"))
+    if path.exists() and not path.is_dir():
+        raise InputError(
+            f"the cache of datasets must be a directory, but {path} is a file: "
+            f"set {VARIABLE} to a directory"
+        )
+    return path

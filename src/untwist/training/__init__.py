@@ -4,6 +4,7 @@
 models and objectives of your own.
 """
 
+from untwist.training.encoding import Encoding, encode
 from untwist.training.fit import Snapshot, fit
 from untwist.training.member import INDEPENDENT, Member, Recipe, Rows
 from untwist.training.optimizer import OPTIMIZERS, Optimizer
@@ -19,6 +20,7 @@ __all__ = [
     "OPTIMIZERS",
     "PAIRS",
     "Conduct",
+    "Encoding",
     "Member",
     "NextRow",
     "Optimizer",
@@ -27,6 +29,7 @@ __all__ = [
     "Rows",
     "Snapshot",
     "Spec",
+    "encode",
     "fit",
     "hyperparameters",
     "load_population",

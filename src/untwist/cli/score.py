@@ -9,8 +9,9 @@ import tyro
 
 from untwist.cli.settings import mean_and_spread, member_scores, settings_of
 from untwist.cli.tables import print_table
-from untwist.datasets import Dataset, load
+from untwist.datasets import Dataset
 from untwist.metrics import ScoreTable, grid_sampler, score
+from untwist.perturbation import load_dataset
 from untwist.store import Run, open_run, write_table
 from untwist.training import Population, encode, load_population
 from untwist.types import InputError
@@ -47,7 +48,7 @@ def main(words: list[str]) -> int:
     options = tyro.cli(Score, prog="untwist score", args=words)
     run = open_run(options.run)
     population = load_population(run)
-    dataset = load(run.config["spec"]["dataset"], **run.config["spec"]["options"])
+    dataset = load_dataset(run.config["spec"]["dataset"], **run.config["spec"]["options"])
     if dataset.checksum() != run.config["data"]["checksum"]:
         raise InputError(
             f"the data of {run.path} are not those that the catalog makes now: score them from "

@@ -4,7 +4,14 @@ from untwist.datasets.availability import REAL_FILES, availability, name_of_file
 from untwist.datasets.cache import cache_directory
 from untwist.datasets.catalog import CATALOG, default_options, description, load, parse_options
 from untwist.datasets.circles import circles, generate_circles
-from untwist.datasets.dataset import Dataset, Likelihood, Provenance, blocks, decode_examples
+from untwist.datasets.dataset import (
+    AbstractRows,
+    Dataset,
+    Likelihood,
+    Provenance,
+    blocks,
+    decode_examples,
+)
 from untwist.datasets.export import export_dataset
 from untwist.datasets.faces_scene import draw_face
 from untwist.datasets.faces_twin import face_values, faces_twin, identity_vectors
@@ -28,6 +35,7 @@ from untwist.datasets.square import generate_square, square
 
 __all__ = [
     "CATALOG",
+    "AbstractRows",
     "Dataset",
     "LaplacePairs",
     "Likelihood",

@@ -27,6 +27,7 @@ class VAE(eqx.Module):
         latents: The number of latents.
         precision: The type that the two networks compute in; parameters and everything after the
             networks (posterior, likelihood, loss) stay float32.
+        fused: Whether the convolutions run as the GPU kernels that only training can use.
     """
 
     encoder: Encoder
@@ -35,15 +36,17 @@ class VAE(eqx.Module):
     posterior: str = eqx.field(static=True)
     latents: int = eqx.field(static=True)
     precision: str = eqx.field(static=True, default="float32")
+    fused: bool = eqx.field(static=True, default=False)
 
     def encode(self, x: Float[Array, "*shape"]) -> AbstractPosterior:
         """Returns q(z|x)."""
-        features = _cast(self.encoder, self.precision)(x.astype(self.precision))
+        features = _cast(self.encoder, self.precision)(x.astype(self.precision), fused=self.fused)
         return POSTERIORS[self.posterior].from_features(features.astype(jnp.float32), self.latents)
 
     def decode(self, z: Float[Array, " latent"]) -> Float[Array, "*shape"]:
         """Returns the likelihood's parameters at z."""
-        return _cast(self.decoder, self.precision)(z.astype(self.precision)).astype(jnp.float32)
+        decoder = _cast(self.decoder, self.precision)
+        return decoder(z.astype(self.precision), fused=self.fused).astype(jnp.float32)
 
     def reconstruct(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Returns E[x|z] at the posterior's mean."""

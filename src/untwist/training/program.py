@@ -6,6 +6,7 @@ own members' loop without a word to the others.
 """
 
 from collections.abc import Hashable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, PyTree
 
+from untwist.models import VAE
 from untwist.training.member import BuildCritic, BuildModel, Member, Recipe, Rows, start, step
 
 AXIS = "member"
@@ -124,7 +126,8 @@ def _loop(
     recipe: Recipe, members: Member, sums: Sums, rows: Rows, first: Array, count: Array
 ) -> tuple[Member, Sums]:
     """The steps one after another for all members: abreast in each step, or member by member."""
-    arrays, statics = eqx.partition((recipe, members, sums), eqx.is_array)
+    players = _fuse(members, jax.default_backend() != "cpu")
+    arrays, statics = eqx.partition((recipe, players, sums), eqx.is_array)
     arrays = (arrays[0], arrays[1:])
     take = _take_abreast if _abreast(members) else step
 
@@ -139,7 +142,17 @@ def _loop(
         return jax.lax.fori_loop(0, count, body, arrays[1])
 
     evolved = loop(arrays) if _abreast(members) else jax.lax.map(loop, arrays)
-    return eqx.combine(evolved, statics[1:])
+    players, sums = eqx.combine(evolved, statics[1:])
+    return _fuse(players, False), sums
+
+
+def _fuse(tree: Tree, fused: bool) -> Tree:
+    """The tree with the convolutions of its models as GPU kernels, or as plain products."""
+
+    def turn(node: Any) -> Any:
+        return replace(node, fused=fused) if isinstance(node, VAE) else node
+
+    return jax.tree.map(turn, tree, is_leaf=lambda node: isinstance(node, VAE))
 
 
 def _abreast(members: Member) -> bool:

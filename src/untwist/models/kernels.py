@@ -40,10 +40,12 @@ def _rem(x, y):
     return jax.lax.rem(x, jnp.full_like(x, y))
 
 
-def _product(x, y, axis=1):
+def _product(x, y, axis=1, split=False):
     """x @ y, or with axis 0 the transpose of x @ y, added up in float32."""
     numbers = (((axis,), (0,)), ((), ()))
-    return jax.lax.dot_general(x, y, numbers, preferred_element_type=jnp.float32)
+    preset = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X3
+    precision = preset if split and x.dtype == jnp.float32 and not _interpreted() else None
+    return jax.lax.dot_general(x, y, numbers, precision, preferred_element_type=jnp.float32)
 
 
 def _inside(row, column, height, width):
@@ -143,7 +145,7 @@ def _double_kernel(*refs, shape, out, tile, bias, gate, relu):
     _finish(y, b_ref, g_ref, y_ref, start[:, None] + o[None], mask, o, relu)
 
 
-def _weight_kernel(l_ref, s_ref, y_ref, *, shape, out, tile, steps, rows, columns):
+def _weight_kernel(l_ref, s_ref, y_ref, *, shape, out, tile, steps, rows, columns, split):
     """Adds up blocks of the large image outer windows of the small one, over a run of blocks."""
     items, height, width, channel = shape
     h, w = height // 2, width // 2
@@ -163,13 +165,13 @@ def _weight_kernel(l_ref, s_ref, y_ref, *, shape, out, tile, steps, rows, column
         row, column = i - 1 + u[None], j - 1 + v[None]
         mask = _inside(row, column, h, w) & (item < items)
         small = _tile(s_ref, ((item * h + row) * w + column) * out + o[None], mask)
-        return y + _product(large, small, 0)
+        return y + _product(large, small, 0, split)
 
     y = jax.lax.fori_loop(0, steps, step, jnp.zeros((rows, columns), jnp.float32))
     y_ref[k[:, None] * (4 * out) + n[None]] = y
 
 
-def _thin_weight_kernel(l_ref, s_ref, y_ref, *, shape, out, tile, steps):
+def _thin_weight_kernel(l_ref, s_ref, y_ref, *, shape, out, tile, steps, split):
     """The same for a thin large image, whose patches fit; the row after the taps sums the small."""
     items, height, width, channel = shape
     h, w = height // 2, width // 2
@@ -183,7 +185,7 @@ def _thin_weight_kernel(l_ref, s_ref, y_ref, *, shape, out, tile, steps):
         large = _patches(l_ref, item, i, j, shape, ones=True)
         mask = (item < items)[:, None] & (o[None] >= 0)
         small = _tile(s_ref, index[:, None] * out + o[None], mask)
-        return y + _product(large, small, 0)
+        return y + _product(large, small, 0, split)
 
     y = jax.lax.fori_loop(0, steps, step, jnp.zeros((size, out), jnp.float32))
     y_ref[jnp.arange(size)[:, None] * out + o[None]] = y
@@ -242,7 +244,7 @@ def double(x, weight, bias=None, gate=None, *, relu=False, tile=128, warps=4, st
     return _call(kernel, arrays, shape, x.dtype, (4 * pl.cdiv(count, tile),), warps, stages, "double")
 
 
-def weight_gradient(large, small, *, tile=None, steps=None, side=128, warps=None, stages=None):
+def weight_gradient(large, small, *, tile=None, steps=None, side=128, warps=None, stages=None, split=False):
     items, height, width, channel = large.shape
     h, w, out = small.shape[1:]
     thin = channel < 16
@@ -252,7 +254,7 @@ def weight_gradient(large, small, *, tile=None, steps=None, side=128, warps=None
         tiles = pl.cdiv(items * h * w, tile)
         steps = min(steps, tiles)
         size = pl.next_power_of_2(16 * channel + 1)
-        kernel = partial(_thin_weight_kernel, shape=large.shape, out=out, tile=tile, steps=steps)
+        kernel = partial(_thin_weight_kernel, shape=large.shape, out=out, tile=tile, steps=steps, split=split)
 
         def run(l_ref, s_ref, y_ref):
             kernel(l_ref, s_ref, y_ref)
@@ -273,7 +275,7 @@ def weight_gradient(large, small, *, tile=None, steps=None, side=128, warps=None
     tiles = pl.cdiv(items * (h + 1) * (w + 1), tile)
     steps = min(steps, tiles)
     kernel = partial(
-        _weight_kernel, shape=large.shape, out=out, tile=tile, steps=steps, rows=rows, columns=columns
+        _weight_kernel, shape=large.shape, out=out, tile=tile, steps=steps, rows=rows, columns=columns, split=split
     )
     grid = ((4 * channel // rows) * (4 * out // columns), pl.cdiv(tiles, steps))
     y = _call(kernel, [large, small], (2, 2, channel, 2, 2, out), jnp.float32, grid, warps, stages, "weight")

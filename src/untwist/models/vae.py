@@ -48,6 +48,13 @@ class VAE(eqx.Module):
         decoder = _cast(self.decoder, self.precision)
         return decoder(z.astype(self.precision), fused=self.fused).astype(jnp.float32)
 
+    def narrowed(self) -> "VAE":
+        """Returns the model with its networks in the type they compute in; itself in float32."""
+        if self.precision == "float32":
+            return self
+        networks = _cast((self.encoder, self.decoder), self.precision)
+        return eqx.tree_at(lambda model: (model.encoder, model.decoder), self, networks)
+
     def reconstruct(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Returns E[x|z] at the posterior's mean."""
         return self.likelihood.mean(self.decode(self.encode(x).mean))

@@ -175,6 +175,9 @@ def test_a_member_that_says_nothing_has_collapsed():
         ("ae", None, {}),
         ("beta-vae", "full", {"beta": (1e-3,), "warmup": (0.0, 50.0)}),
         ("annealed-vae", None, {"capacity": (1.0, 2.0), "gamma": (10.0,), "ramp": (100.0,)}),
+        ("beta-tcvae", None, {"beta": (1.0, 6.0), "stratified": (0.0, 1.0)}),
+        ("dip-vae-i", None, {"off_diagonal": (1.0,)}),
+        ("dip-vae-ii", "full", {"off_diagonal": (1.0,)}),
     ],
 )
 @pytest.mark.parametrize("optimizer", ["adam", "adagrad"])
@@ -240,6 +243,8 @@ def test_bfloat16_reaches_the_loss_of_float32():
         ({"seeds": (-1,)}, "a seed must be from 0"),
         ({"batch": 1001}, "at most the 1000 examples"),
         ({"batch": 0}, "at least one example"),
+        ({"batch": 1, "objective": "beta-tcvae"}, "beta-tcvae compares .* at least 2"),
+        ({"posterior": "deterministic", "objective": "dip-vae-ii"}, "use diagonal or full"),
         ({"steps": 0}, "at least one step"),
         ({"options": {"sampels": 3}}, "did you mean 'samples'"),
     ],

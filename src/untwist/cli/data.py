@@ -1,4 +1,4 @@
-"""`untwist data`: list, describe, sheet, traverse, export."""
+"""`untwist data`: list, describe, sheet, traverse, check, import, export."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +10,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
+from untwist.cli.data_files import check, import_
 from untwist.datasets import (
     CATALOG,
     Dataset,
+    availability,
+    cache_directory,
     default_options,
     description,
     export_dataset,
+    imported_names,
     load,
     parse_options,
 )
@@ -26,15 +30,29 @@ Name = tyro.conf.Positional[str]
 Out = tyro.conf.Positional[Path]
 Options = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="OPTION=VALUE")]
 
+FILE_OPTIONS = ("path", "download", "unverified")
+"""Options of every dataset that is read from files."""
+
 
 def list_() -> None:
-    """List the datasets that need no files, with their options and defaults."""
-    table = Table("name", "what it is", "options", title="datasets", title_justify="left")
+    """List all datasets: how they can be had on this machine, and their options with defaults.
+
+    A twin, and what is drawn, needs no file. A real dataset is here or missing; `untwist data
+    describe NAME` says which file to put where.
+    """
+    table = Table("name", "had", "what it is", "options", title="datasets", title_justify="left")
     for name in CATALOG:
         first = description(name).splitlines()[0].removeprefix("Returns ")
-        options = [f"{option}={value}" for option, value in default_options(name).items()]
-        table.add_row(name, first, " ".join(options))
+        defaults = default_options(name)
+        shown = {key: value for key, value in defaults.items() if key not in FILE_OPTIONS}
+        options = [f"{key}={value}" for key, value in shown.items()]
+        if len(shown) < len(defaults):
+            options.append("path= download=")
+        table.add_row(name, availability(name), first, " ".join(options))
+    for name in imported_names():
+        table.add_row(name, "imported", "your own data", "")
     Console().print(table)
+    Console().print(f"files: {cache_directory()}", markup=False, highlight=False, soft_wrap=True)
 
 
 def describe(name: Name, *, options: Options = ()) -> None:
@@ -44,9 +62,10 @@ def describe(name: Name, *, options: Options = ()) -> None:
         name: The dataset; `untwist data list` shows all.
         options: Options of the dataset, e.g. size=32 positions=8.
     """
-    dataset = load(name, **parse_options(name, options))
+    given = parse_options(name, options)
     console = Console()
     console.print(description(name), markup=False, highlight=False)
+    dataset = load(name, **given)
     factors = Table("factor", "values", "kind", title="factors", title_justify="left")
     space = dataset.space
     for row in zip(space.names, space.sizes, space.kinds, strict=True):
@@ -151,6 +170,8 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "describe": describe,
     "sheet": sheet,
     "traverse": traverse,
+    "check": check,
+    "import": import_,
     "export": export,
 }
 

@@ -3,23 +3,17 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
-from jaxtyping import Array, Float
-from rich.progress import track
 
+from untwist.cli.settings import mean_and_spread, member_scores, settings_of
 from untwist.cli.tables import print_table
 from untwist.datasets import Dataset, load
 from untwist.metrics import ScoreTable, grid_sampler, score
-from untwist.models import VAE
 from untwist.store import Run, open_run, write_table
-from untwist.training import Population, load_population
+from untwist.training import Population, encode, load_population
 from untwist.types import InputError
-
-CHUNK = 1024
 
 
 @dataclass(frozen=True)
@@ -55,9 +49,9 @@ def main(words: list[str]) -> int:
             "Python with the dataset that the run was given"
         )
     table = score_population(population, dataset, options)
-    write_table(run.path / "scores.parquet", _columns(table, population))
-    _print(table, population, run)
-    print(f"stored in {run.path / 'scores.parquet'}")
+    store_scores(run, population, table)
+    _print(table, run)
+    print(f"stored in {run.scores}")
     return 0
 
 
@@ -77,11 +71,12 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
         index.sort()
     models = jax.tree.map(lambda leaf: leaf[kept], population.models)
     whole = dataset.has_full_grid
-    encoded = _encode(models, dataset, np.arange(len(dataset)) if whole else index)
+    encoded = encode(models, dataset, None if whole else index, progress=True)
     means, variances, losses = (part[:, index] for part in encoded) if whole else encoded
+    point = models.posterior == "deterministic"
     samplers = None
     if whole:
-        samplers = [grid_sampler(codes, dataset.factors, dataset.space) for codes in encoded[0]]
+        samplers = [grid_sampler(codes, dataset.factors, dataset.space) for codes in encoded.means]
     names = options.metrics
     return score(
         means,
@@ -90,42 +85,21 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
         names[0] if names in (("all",), ("fast",)) else list(names),
         key=key,
         repeats=options.repeats,
-        variances=variances,
+        variances=None if point else variances,
         sampler=samplers,
-        losses=losses,
+        losses=None if models.decoder is None else losses,
         reference=options.reference,
     )
-
-
-def _encode(
-    models: VAE, dataset: Dataset, index: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Posterior means, variances [member, item, latent] and reconstruction losses in nats."""
-    pieces = []
-    padded = np.resize(index, -(-len(index) // CHUNK) * CHUNK)
-    for first in track(range(0, len(padded), CHUNK), "encoding", transient=True):
-        examples = jnp.asarray(dataset.examples(padded[first : first + CHUNK]))
-        pieces.append(jax.device_get(_encode_chunk(models, examples)))
-    means, variances, losses = (np.concatenate(part, 1) for part in zip(*pieces, strict=True))
-    return means[:, : len(index)], variances[:, : len(index)], losses[:, : len(index)]
-
-
-@eqx.filter_jit
-def _encode_chunk(models: VAE, examples: Float[Array, "item *shape"]) -> tuple[Array, Array, Array]:
-    """One chunk of examples through every member."""
-
-    def one(model: VAE, x: Array) -> tuple[Array, Array, Array]:
-        posterior = model.encode(x)
-        loss = -model.likelihood.log_prob(model.decode(posterior.mean), x)
-        return posterior.mean, posterior.variance, loss
-
-    members = eqx.filter_vmap(jax.vmap(one, in_axes=(None, 0)), in_axes=(eqx.if_array(0), None))
-    return members(models, examples)
 
 
 def _kept(population: Population) -> np.ndarray:
     """The members that did not diverge."""
     return np.flatnonzero(population.members["status"] != "diverged")
+
+
+def store_scores(run: Run, population: Population, table: ScoreTable) -> None:
+    """Writes the table into the run's directory, its members numbered as in the run."""
+    write_table(run.scores, _columns(table, population))
 
 
 def _columns(table: ScoreTable, population: Population) -> dict[str, list | np.ndarray]:
@@ -138,16 +112,13 @@ def _columns(table: ScoreTable, population: Population) -> dict[str, list | np.n
     return columns
 
 
-def _print(table: ScoreTable, population: Population, run: Run) -> None:
-    """One row a metric: mean and spread over members, or why it does not apply."""
+def _print(table: ScoreTable, run: Run) -> None:
+    """One row a metric: mean and deviation over the seeds of each setting, or why there is none."""
+    settings = settings_of(run)
     rows = []
-    for name in dict.fromkeys(row.metric for row in table.rows):
-        found = [row for row in table.rows if row.metric == name]
-        values = np.array([row.value for row in found if row.value is not None], float)
-        if len(values):
-            spread = values.std(ddof=1) if len(values) > 1 else np.nan
-            rows.append([name, values.mean(), spread, values.min(), values.max(), ""])
-        else:
-            rows.append([name, "", "", "", "", found[0].reason])
-    title = f"{run.name}: {len(_kept(population))} members"
-    print_table(["metric", "mean", "sd over members", "least", "most", "why not"], rows, title)
+    for metric, values in member_scores(run).items():
+        cells = [mean_and_spread(values[chosen]) for _, chosen in settings]
+        reasons = [row.reason for row in table.rows if row.metric == metric and row.value is None]
+        rows.append([metric, *cells, reasons[0] if reasons else ""])
+    columns = ["metric", *(label or "mean" for label, _ in settings), "why not"]
+    print_table(columns, rows, title=f"{run.name}: mean ± sd over the seeds of a setting")

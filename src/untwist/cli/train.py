@@ -37,13 +37,23 @@ class Train:
     resume: Path | None = None
     """A run directory to go on with; every option that says what to train is then its own."""
     objective: str = "beta-vae"
-    """ae, beta-vae or annealed-vae."""
+    """ae, beta-vae, annealed-vae, factor-vae, beta-tcvae, dip-vae-i, dip-vae-ii, slow-vae or pcl;
+    docs/objectives.md says which to choose."""
     beta: tuple[float, ...] = ()
     """Weights of the KL, one member each; 1 by default. What it means: nats an image."""
     learning_rate: tuple[float, ...] = ()
     """Learning rates, one member each; 0.001 by default."""
     vary: Assignments = ()
-    """Other hyperparameters, e.g. warmup=0,1000 capacity=5,25 gamma=1000 variance=0.1."""
+    """Other hyperparameters, e.g. warmup=0,1000 capacity=5,25 gamma=1000 variance=0.1
+    critic_learning_rate=0.0001."""
+    pairs: Assignments = ()
+    """Which pairs slow-vae and pcl learn from: kind=laplace rate=6 (the default; rate=random draws
+    it), kind=uniform changed=1 (or random), kind=next for rows in the order of time."""
+    critic_layers: tuple[int, ...] = ()
+    """Widths of the hidden layers of factor-vae's discriminator; six of 1000, as published, by
+    default: 256 256 is ten times faster on a CPU."""
+    critic_optimizer: str | None = None
+    """The second player's optimizer; the published one by default."""
     seeds: int = 1
     """How many seeds."""
     first_seed: int = 0
@@ -53,11 +63,11 @@ class Train:
     latents: int | None = None
     """How many latents; the architecture's published number, or 10, by default."""
     posterior: str | None = None
-    """deterministic, diagonal or full; deterministic under ae, else diagonal, by default."""
+    """deterministic, diagonal or full; by default deterministic under ae and pcl, else diagonal."""
     likelihood: str | None = None
     """bernoulli, gaussian or squared_error; what suits the data by default."""
     optimizer: str = "adam"
-    """adam, adagrad or sgd."""
+    """adam, adagrad, sgd, or adam-adversarial: Adam with momenta 0.5 and 0.9."""
     precision: str = "float32"
     """float32, or bfloat16 for the arithmetic of the networks."""
     batch: int = 64
@@ -98,6 +108,9 @@ class Train:
             likelihood=self.likelihood,
             objective=self.objective,
             optimizer=self.optimizer,
+            critic_layers=self.critic_layers or None,
+            critic_optimizer=self.critic_optimizer,
+            pairs=parse_pairs(self.pairs),
             precision=self.precision,
             batch=self.batch,
             steps=self.steps,
@@ -151,6 +164,26 @@ def parse_values(assignment: str) -> tuple[str, tuple[float, ...]]:
         raise InputError(
             f"expected a hyperparameter as NAME=NUMBER,NUMBER,... but got {assignment!r}"
         ) from None
+
+
+def parse_pairs(assignments: tuple[str, ...]) -> dict[str, str | float]:
+    """Returns settings of pairs out of NAME=VALUE texts: numbers where they are such.
+
+    >>> parse_pairs(("kind=uniform", "changed=2"))
+    {'kind': 'uniform', 'changed': 2.0}
+    """
+    settings: dict[str, str | float] = {}
+    for assignment in assignments:
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if not equals:
+            raise InputError(f"expected a setting of pairs as NAME=VALUE, but got {assignment!r}")
+        if name in settings:
+            raise InputError(f"{name} of the pairs is given twice: give it once")
+        try:
+            settings[name] = float(value)
+        except ValueError:
+            settings[name] = value
+    return settings
 
 
 def _free_path(root: Path, stem: str) -> Path:

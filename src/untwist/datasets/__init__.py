@@ -1,9 +1,12 @@
-"""Datasets: the record, the sets that need no files, and the catalog that names them."""
+"""Datasets: the record, the sets drawn here, those read from files, and the catalog of all."""
 
+from untwist.datasets.availability import REAL_FILES, availability, name_of_file
+from untwist.datasets.cache import cache_directory
 from untwist.datasets.catalog import CATALOG, default_options, description, load, parse_options
 from untwist.datasets.circles import circles, generate_circles
 from untwist.datasets.dataset import Dataset, Likelihood, Provenance, blocks, decode_examples
 from untwist.datasets.export import export_dataset
+from untwist.datasets.found_file import forget_seen
 from untwist.datasets.linear import generate_linear, linear, linear_mixing
 from untwist.datasets.nonlinear import (
     NonlinearWeights,
@@ -11,6 +14,10 @@ from untwist.datasets.nonlinear import (
     nonlinear,
     nonlinear_weights,
 )
+from untwist.datasets.own import imported_names, imported_path, is_own, own
+from untwist.datasets.pairs import LaplacePairs, Pairs, UniformPairs, walk
+from untwist.datasets.shapes3d_scene import draw_shapes3d
+from untwist.datasets.shapes3d_twin import shapes3d_twin, shapes3d_values
 from untwist.datasets.sprite_drawing import draw_sprite
 from untwist.datasets.sprites import sprite_values, sprites
 from untwist.datasets.square import generate_square, square
@@ -18,27 +25,43 @@ from untwist.datasets.square import generate_square, square
 __all__ = [
     "CATALOG",
     "Dataset",
+    "LaplacePairs",
     "Likelihood",
     "NonlinearWeights",
+    "Pairs",
     "Provenance",
+    "UniformPairs",
+    "REAL_FILES",
+    "availability",
     "blocks",
+    "cache_directory",
     "circles",
     "decode_examples",
     "default_options",
     "description",
+    "draw_shapes3d",
     "draw_sprite",
     "export_dataset",
+    "forget_seen",
     "generate_circles",
     "generate_linear",
     "generate_nonlinear",
     "generate_square",
+    "imported_names",
+    "imported_path",
+    "is_own",
     "linear",
     "linear_mixing",
     "load",
+    "name_of_file",
     "nonlinear",
     "nonlinear_weights",
+    "own",
     "parse_options",
+    "shapes3d_twin",
+    "shapes3d_values",
     "sprite_values",
     "sprites",
     "square",
+    "walk",
 ]

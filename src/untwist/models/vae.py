@@ -1,5 +1,6 @@
 """The variational autoencoder: an encoder, a posterior, a decoder and a likelihood."""
 
+from dataclasses import replace
 from typing import TypeVar
 
 import equinox as eqx
@@ -21,7 +22,7 @@ class VAE(eqx.Module):
 
     Attributes:
         encoder: From an example to the posterior's features.
-        decoder: From latents to the likelihood's parameters.
+        decoder: From latents to the likelihood's parameters; None for an encoder alone.
         likelihood: p(x|z).
         posterior: The family's name in `POSTERIORS`.
         latents: The number of latents.
@@ -31,7 +32,7 @@ class VAE(eqx.Module):
     """
 
     encoder: Encoder
-    decoder: Decoder
+    decoder: Decoder | None
     likelihood: AbstractLikelihood
     posterior: str = eqx.field(static=True)
     latents: int = eqx.field(static=True)
@@ -45,6 +46,11 @@ class VAE(eqx.Module):
 
     def decode(self, z: Float[Array, " latent"]) -> Float[Array, "*shape"]:
         """Returns the likelihood's parameters at z."""
+        if self.decoder is None:
+            raise InputError(
+                "this model is an encoder alone, as pcl trains it, so it can decode nothing: "
+                "reconstructions, traversals and all that looks at a decoder need another objective"
+            )
         decoder = _cast(self.decoder, self.precision)
         return decoder(z.astype(self.precision), fused=self.fused).astype(jnp.float32)
 
@@ -52,8 +58,8 @@ class VAE(eqx.Module):
         """Returns the model with its networks in the type they compute in; itself in float32."""
         if self.precision == "float32":
             return self
-        networks = _cast((self.encoder, self.decoder), self.precision)
-        return eqx.tree_at(lambda model: (model.encoder, model.decoder), self, networks)
+        networks = {"encoder": self.encoder, "decoder": self.decoder}
+        return replace(self, **_cast(networks, self.precision))
 
     def reconstruct(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Returns E[x|z] at the posterior's mean."""
@@ -68,9 +74,10 @@ def build(
     *,
     posterior: str = "diagonal",
     precision: str = "float32",
+    decoder: bool = True,
     key: Key[Array, ""],
 ) -> VAE:
-    """Returns a freshly initialized model for examples of this shape.
+    """Returns a freshly initialized model for examples of this shape; `decoder` says if it has one.
 
     Reference: the published architectures are in `untwist.models.ARCHITECTURES`.
     """
@@ -84,7 +91,7 @@ def build(
     features = POSTERIORS[posterior].features(latents)
     return VAE(
         Encoder(architecture.encoder, shape, features, key=encoder_key),
-        Decoder(architecture.decoder, shape, latents, key=decoder_key),
+        Decoder(architecture.decoder, shape, latents, key=decoder_key) if decoder else None,
         likelihood,
         posterior,
         latents,

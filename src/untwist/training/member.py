@@ -19,6 +19,7 @@ from untwist.training.optimizer import Optimizer
 from untwist.training.order import shuffled
 from untwist.types import AnyArray
 
+INDEPENDENT = "independent"
 Partners = Callable[[Int[Array, " batch"], Key[Array, ""]], Int[Array, " batch"]]
 BuildModel = Callable[[Key[Array, ""]], VAE]
 BuildCritic = Callable[[VAE, Key[Array, ""]], PyTree]
@@ -46,14 +47,15 @@ class Recipe(eqx.Module):
         optimizer: How the model moves.
         critic_optimizer: How the critic moves, if there is one.
         batch: Examples a step.
-        partners: From row numbers and a key to the rows of their partners, if any are drawn.
+        partners: From row numbers and a key to the rows of their partners; `INDEPENDENT` for a
+            second batch in an order of its own; None where none are drawn.
     """
 
     objective: AbstractObjective
     optimizer: Optimizer
     critic_optimizer: Optimizer | None = None
     batch: int = eqx.field(static=True, default=64)
-    partners: Partners | None = eqx.field(static=True, default=None)
+    partners: Partners | str | None = eqx.field(static=True, default=None)
 
 
 class Member(eqx.Module):
@@ -155,9 +157,11 @@ def draw(recipe: Recipe, rows: Rows, number: Int[Array, ""], order: Key[Array, "
     places = position * recipe.batch + jnp.arange(recipe.batch)
     index = shuffled(places, count, key=order_key)
     partners = None
-    if recipe.partners is not None:
+    if callable(recipe.partners):
         drawn = recipe.partners(index, jax.random.fold_in(partner_key, position))
         partners = rows.examples(drawn)
+    elif recipe.partners == INDEPENDENT:
+        partners = rows.examples(shuffled(places, count, key=partner_key))
     return Batch(rows.examples(index), partners, number)
 
 

@@ -174,7 +174,8 @@ def _abreast(members: Member) -> bool:
     There one member's products fill the processor, and several members' have no fast common form,
     so each runs its own steps; its results then have the same bits in any population.
     """
-    leaves = jax.tree.leaves(eqx.filter(members.model, eqx.is_array))
+    players = (members.model, members.critic)
+    leaves = jax.tree.leaves(eqx.filter(players, eqx.is_array))
     each = sum(leaf.size for leaf in leaves) // len(members.seed)
     return jax.default_backend() != "cpu" or each <= COMPANIONABLE
 

@@ -1,0 +1,75 @@
+"""What a population makes of a dataset: the posteriors of every member, chunk by chunk."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from rich.console import Console
+from rich.progress import track
+
+from untwist.datasets import Dataset
+from untwist.models import VAE
+
+CHUNK = 1024
+"""Examples at a time."""
+
+
+class Encoding(NamedTuple):
+    """The posteriors of examples under every member, and how well their means decode.
+
+    Attributes:
+        means: The means of the posteriors: the codes.
+        variances: Their variances, latent by latent; 0 under a deterministic posterior.
+        losses: -log p(x|z) at the mean, in nats; 0 where the models have no decoder.
+    """
+
+    means: Float[np.ndarray, "member item latent"]
+    variances: Float[np.ndarray, "member item latent"]
+    losses: Float[np.ndarray, "member item"]
+
+
+def encode(
+    models: VAE,
+    dataset: Dataset,
+    index: Int[np.ndarray, " item"] | None = None,
+    *,
+    progress: bool = False,
+) -> Encoding:
+    """Returns the encoding of chosen examples, all by default, under stacked models.
+
+    Args:
+        models: Every array with a leading member axis.
+        dataset: The examples.
+        index: Which rows.
+        progress: Whether to show a bar on a terminal.
+    """
+    index = np.arange(len(dataset)) if index is None else index
+    padded = np.resize(index, -(-len(index) // CHUNK) * CHUNK)
+    console = Console(stderr=True)
+    quiet = not (progress and console.is_terminal)
+    chunks = range(0, len(padded), CHUNK)
+    pieces = [
+        jax.device_get(_chunk(models, jnp.asarray(dataset.examples(padded[i : i + CHUNK]))))
+        for i in track(chunks, "encoding", console=console, transient=True, disable=quiet)
+    ]
+    return Encoding(
+        *(np.concatenate(part, axis=1)[:, : len(index)] for part in zip(*pieces, strict=True))
+    )
+
+
+@eqx.filter_jit
+def _chunk(models: VAE, examples: Float[Array, "item *shape"]) -> tuple[Array, Array, Array]:
+    """One chunk of examples through every member."""
+
+    def one(model: VAE, x: Array) -> tuple[Array, Array, Array]:
+        posterior = model.encode(x)
+        if model.decoder is None:
+            return posterior.mean, posterior.variance, jnp.zeros(())
+        loss = -model.likelihood.log_prob(model.decode(posterior.mean), x)
+        return posterior.mean, posterior.variance, loss
+
+    members = eqx.filter_vmap(jax.vmap(one, in_axes=(None, 0)), in_axes=(eqx.if_array(0), None))
+    return members(models, examples)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from rich.progress import track
 
 from untwist.cli.tables import print_table
-from untwist.datasets import Dataset, generate_linear, generate_nonlinear, load, nonlinear_weights
+from untwist.datasets import Dataset, generate_linear, generate_nonlinear, nonlinear_weights
 from untwist.mechanism import (
     Depth,
     Explanation,
@@ -27,6 +27,7 @@ from untwist.mechanism import (
     spectrum,
 )
 from untwist.models import ARCHITECTURES, VAE, Deterministic, FullGaussian, Gaussian, build
+from untwist.perturbation import load_dataset
 from untwist.report import explanation_figure
 from untwist.store import Run, open_run, write_arrays, write_table
 from untwist.training import Population, Spec, load_population
@@ -61,7 +62,7 @@ def main(words: list[str]) -> int:
     options = tyro.cli(Explain, prog="untwist explain", args=words)
     run = open_run(options.run)
     population = load_population(run)
-    dataset = load(run.config["spec"]["dataset"], **run.config["spec"]["options"])
+    dataset = load_dataset(run.config["spec"]["dataset"], **run.config["spec"]["options"])
     if dataset.checksum() != run.config["data"]["checksum"]:
         raise InputError(
             f"the data of {run.path} are not those that the catalog makes now: explain the models "

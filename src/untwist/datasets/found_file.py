@@ -80,6 +80,11 @@ class FoundFile:
         """Whether a published checksum says that it is the right file."""
         return self.confirmed.startswith("the published")
 
+    @property
+    def confirmed_by(self) -> str:
+        """What says that it is the right file, or that nothing but its content does."""
+        return self.confirmed or UNVERIFIED
+
     def made(self, part: str) -> Path:
         """Returns where an array made from this very file lies in the cache."""
         return self.record.parent / f"{part}-{self.sha256[:16]}.npy"
@@ -113,7 +118,7 @@ class FoundFile:
             self.record,
             {
                 "sha256": self.sha256,
-                "confirmed": self.confirmed or _unconfirmed(self.published),
+                "confirmed": self.confirmed_by,
                 "version": CHECKS,
                 "checks": checks,
                 "seen": seen,
@@ -147,6 +152,7 @@ def find_file(dataset: str, published: PublishedFile, access: Access) -> FoundFi
                 f"loaded first: expected sha256 {record['sha256']}, recorded then, but got "
                 f"{sha256}: get the first one, or, if this is the right one, delete {bare.record}"
             )
+    if not found.confirmed and not published.binding:
         found = replace(found, confirmed="the checksum recorded at its first load")
     return found
 
@@ -236,11 +242,6 @@ def _confirmation(published: PublishedFile, sha256: str, md5: str) -> str:
     if published.md5 and md5 == published.md5:
         return "the published md5" + (" of an earlier upload" if published.earlier else "")
     return ""
-
-
-def _unconfirmed(published: PublishedFile) -> str:
-    """How a file is recorded that no published checksum confirms."""
-    return UNVERIFIED if published.binding else "the checksum recorded at its first load"
 
 
 def _still_confirmed(confirmed: str, access: Access) -> bool:

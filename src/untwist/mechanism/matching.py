@@ -32,7 +32,7 @@ class Matching:
 
 
 def match_factors(
-    codes: Float[AnyArray, "item latent"], factors: AnyArray, *, active: AnyArray | None = None
+    codes: AnyArray, factors: AnyArray, *, active: AnyArray | None = None
 ) -> Matching:
     """Returns which latent encodes which factor, by rank correlation and by mutual information.
 

@@ -9,7 +9,7 @@ import jax
 import tyro
 
 from untwist.cli.tables import print_members
-from untwist.datasets import parse_options
+from untwist.datasets import parse_options, settled_name
 from untwist.store import open_run
 from untwist.training import Conduct, Spec, resume, train
 from untwist.types import InputError
@@ -29,7 +29,7 @@ class Train:
     """
 
     dataset: str = "sprites"
-    """The data; `untwist data list` shows all."""
+    """The data: a name that `untwist data list` shows, or the path of your own."""
     set: Assignments = ()
     """Options of the dataset, e.g. size=32 positions=8."""
     out: Path | None = None
@@ -100,7 +100,7 @@ class Train:
         if self.seeds < 1:
             raise InputError(f"a population needs at least one seed, but got --seeds {self.seeds}")
         return Spec(
-            dataset=self.dataset,
+            dataset=settled_name(self.dataset),
             options=parse_options(self.dataset, self.set),
             architecture=self.architecture,
             latents=self.latents,
@@ -135,7 +135,9 @@ def main(words: list[str]) -> int:
     """Parses the command line, trains and prints; returns the exit code."""
     options = tyro.cli(Train, prog="untwist train", args=words)
     if options.resume is None:
-        path = options.out or _free_path(Path("runs"), f"{options.dataset}-{options.objective}")
+        path = options.out or _free_path(
+            Path("runs"), f"{Path(options.dataset).stem}-{options.objective}"
+        )
         population = train(options.spec(), path, conduct=options.conduct())
     else:
         path = options.resume

@@ -1,12 +1,11 @@
 """How much each latent matters to a predictor of each factor: the matrix behind DCI."""
 
-import os
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 from numpy import ndarray
 from sklearn.ensemble import (
     GradientBoostingClassifier,
@@ -143,7 +142,7 @@ def _columns(
     # Trees release the interpreter lock while they grow, so threads share the codes for free;
     # the factors with most levels, which take longest, go first.
     done = list(
-        Parallel(n_jobs=os.cpu_count(), prefer="threads")(delayed(column)(int(k)) for k in order)
+        Parallel(n_jobs=cpu_count(), prefer="threads")(delayed(column)(int(k)) for k in order)
     )
     return [done[i] for i in np.argsort(order)]
 

@@ -1,7 +1,6 @@
 """All metrics of a model or a population in one table."""
 
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -9,6 +8,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 from jaxtyping import Int
+from joblib import cpu_count
 from numpy import ndarray
 from threadpoolctl import threadpool_limits
 
@@ -161,7 +161,7 @@ def _table(
     """Runs the work over threads, each on one core, and puts the rows in order."""
     items = len(np.asarray(draws[0][0].codes))
     share = math.sqrt((items // 2) / (items - items // 2))
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(cpu_count()) as pool:
         work = {}
         for member, (whole, again) in enumerate(draws):
             for group in _groups(names):

@@ -23,6 +23,7 @@ from untwist.mechanism import (
     distance_to_orthogonality,
     explain,
     local_geometry,
+    od_score,
     polarized_share,
     spectrum,
 )
@@ -110,7 +111,8 @@ def explain_population(
         )
         more = (_polarized_share(population, spec, member), _untrained(model, spec, dataset))
         found[member] = explained, (*explained.table, *more)
-    return found
+    deviations = _deviations([one for one, _ in found.values()])
+    return {m: (one, (*table, deviations[i])) for i, (m, (one, table)) in enumerate(found.items())}
 
 
 def _chosen(population: Population, members: tuple[int, ...]) -> list[int]:
@@ -178,6 +180,16 @@ def _polarized_share(population: Population, spec: Spec, member: int) -> Quantit
     rows = history["member"] == member
     steps, kl, polarized = (history[part][rows] for part in ("step", "kl", "polarized_kl"))
     return Quantity(name, float(polarized_share(steps, kl, polarized)), meaning)
+
+
+def _deviations(explained: list[Explanation]) -> list[Quantity]:
+    """The OD score of each member's fitted maps, beside the other members'."""
+    name, meaning = "od_score", "of fitted maps; the worst member at an item scores 1"
+    fitted = [one.fits.nonlinear_matrices for one in explained if one.fits is not None]
+    if len(fitted) < max(2, len(explained)):
+        reason = "compares the local fits of several members"
+        return [Quantity(name, None, meaning, reason)] * len(explained)
+    return [Quantity(name, float(score), meaning) for score in od_score(np.stack(fitted))]
 
 
 def _untrained(model: VAE, spec: Spec, dataset: Dataset) -> Quantity:

@@ -52,7 +52,7 @@ def downsample(
     if len(weight) == 2:
         blocks = x.reshape(height // 2, 2, width // 2, 2, -1).swapaxes(1, 2)
         return jnp.einsum("hwabc,abco->hwo", blocks, weight) + bias
-    y = lax.platform_dependent(x[None], weight, cpu=_halve_p.bind, default=_halve_by_patches)
+    y = lax.platform_dependent(x[None], weight, cpu=_halve_p.bind, default=_halve_by_products)
     return y[0] + bias
 
 
@@ -73,7 +73,7 @@ def upsample(
     Returns:
         The larger image.
     """
-    y = lax.platform_dependent(x[None], weight, cpu=_double_p.bind, default=_double_by_taps)
+    y = lax.platform_dependent(x[None], weight, cpu=_double_p.bind, default=_double_by_products)
     return y[0] + bias
 
 
@@ -92,8 +92,31 @@ def _double(x: Array, weight: Array) -> Array:
     return _from_blocks(_convolve(x, kernel, (1, 1), ((1, 1), (1, 1))))
 
 
+def _halve_by_products(x: Array, weight: Array) -> Array:
+    thin = x.shape[-1] <= THIN
+    return _halve_by_patches(x, weight) if thin else _halve_by_taps(x, weight)
+
+
+def _double_by_products(x: Array, weight: Array) -> Array:
+    thin = weight.shape[-1] <= THIN
+    return _double_by_taps(x, weight) if thin else _double_by_windows(x, weight)
+
+
 def _halve_by_patches(x: Array, weight: Array) -> Array:
     return _windows(_blocks(x)) @ _quarters(weight).reshape(-1, weight.shape[-1])
+
+
+def _halve_by_taps(x: Array, weight: Array) -> Array:
+    channel, out = weight.shape[2:]
+    kernel = _quarters(weight).transpose(2, 3, 4, 0, 1, 5).reshape(4 * channel, 4 * out)
+    a, b, c, d = lax.split(_blocks(x) @ kernel, (out,) * 4, axis=-1)
+    return a[:, :-1, :-1] + b[:, :-1, 1:] + c[:, 1:, :-1] + d[:, 1:, 1:]
+
+
+def _double_by_windows(x: Array, weight: Array) -> Array:
+    kernel = _quarters(weight)[::-1, ::-1].transpose(0, 1, 4, 2, 3, 5)
+    windows = _windows(_pad(x, (1, 1), (1, 1)))
+    return _from_blocks(windows @ kernel.reshape(4 * x.shape[-1], -1))
 
 
 def _double_by_taps(x: Array, weight: Array) -> Array:

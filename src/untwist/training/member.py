@@ -114,13 +114,20 @@ def start(
 
 
 def step(
-    member: Member, recipe: Recipe, rows: Rows, number: Int[Array, ""]
+    member: Member,
+    recipe: Recipe,
+    rows: Rows,
+    number: Int[Array, ""],
+    narrowed: VAE | None = None,
 ) -> tuple[Member, dict[str, Array], Bool[Array, ""]]:
-    """Returns the member after step `number`, the loss's parts, and whether it took the step."""
+    """Returns the member after step `number`, the loss's parts, and whether it took the step.
+
+    `narrowed` is `member.model.narrowed()` for who has it at hand.
+    """
     streams = Streams.of(member.seed)
     batch = draw(recipe, rows, number, streams.order)
     key = jax.random.fold_in(streams.noise, number)
-    players = (member.model, member.critic)
+    players = (member.model.narrowed() if narrowed is None else narrowed, member.critic)
     (_, terms), (gradient, critic_gradient) = _descend(players, recipe.objective, batch, key)
     norm = optax.tree.norm((gradient, critic_gradient))
     parts = {"loss": terms.loss, **terms.parts, "gradient_norm": norm}
@@ -165,7 +172,9 @@ def _descend(players: tuple[VAE, PyTree], objective: AbstractObjective, batch: B
         terms = objective(*players, batch, key=key)
         return terms.loss, terms
 
-    return eqx.filter_value_and_grad(loss, has_aux=True)(players)
+    value, gradients = eqx.filter_value_and_grad(loss, has_aux=True)(players)
+    widened = jax.tree.map(lambda g: g.astype(jnp.promote_types(g.dtype, jnp.float32)), gradients)
+    return value, widened
 
 
 def _move(optimizer: Optimizer, player: PyTree, gradient: PyTree, state: PyTree):

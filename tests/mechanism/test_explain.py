@@ -104,9 +104,12 @@ def test_a_dead_latent_is_left_out():
 def test_pruning_is_said():
     mean = DRAW.standard_normal((100, 3)).astype(np.float32)
     x = np.stack([np.asarray(dead(jnp.asarray(z))) for z in mean])
-    factors = DRAW.integers(0, 3, (100, 3))
+    factors = DRAW.integers(0, 3, (100, 4))
+    factors[:, 3] = 1
     found = explain(dead, (mean, whole(dead, mean)), x, factors, key=KEY, depth=LIGHT)
-    assert any(s.startswith("There are fewer active latents (2) than") for s in found.sentences)
+    start = "There are fewer active latents (2) than factors that vary (3)"
+    assert any(line.startswith(start) for line in found.sentences)
+    assert not any("factor 3" in line for line in found.sentences)
 
 
 def test_dependent_columns_are_said():

@@ -71,7 +71,15 @@ def same(ours, theirs, **tolerance):
         np.testing.assert_allclose(a, b, **tolerance)
 
 
-@pytest.mark.parametrize("name", sorted(OBJECTIVES))
+def quick(names):
+    """All objectives, those not among these names marked as slow: the compiler takes the time."""
+    return [
+        name if name in names else pytest.param(name, marks=pytest.mark.slow)
+        for name in sorted(OBJECTIVES)
+    ]
+
+
+@pytest.mark.parametrize("name", quick(["beta-tcvae", "factor-vae", "pcl"]))
 def test_a_member_of_a_grid_of_strengths_is_the_member_alone(name):
     """The last of all combinations of hyperparameters, in one program, against it alone.
 
@@ -88,7 +96,7 @@ def test_a_member_of_a_grid_of_strengths_is_the_member_alone(name):
         assert any((a != b).any() for a, b in zip(first, last, strict=True))
 
 
-@pytest.mark.parametrize("name", ["factor-vae", "pcl"])
+@pytest.mark.parametrize("name", ["factor-vae", pytest.param("pcl", marks=pytest.mark.slow)])
 def test_a_second_player_is_checkpointed_and_resumed_to_the_same_bits(name, tmp_path, monkeypatch):
     spec = spec_of(name, seeds=(3, 4))
     straight = train(spec, conduct=QUIET)

@@ -25,7 +25,7 @@ from untwist.datasets.nonlinear import (
     nonlinear,
     nonlinear_weights,
 )
-from untwist.datasets.own import imported_names, imported_path, is_own, own
+from untwist.datasets.own import imported_names, imported_path, is_own, own, settled_name
 from untwist.datasets.pairs import LaplacePairs, Pairs, UniformPairs, walk
 from untwist.datasets.shapes3d_scene import draw_shapes3d
 from untwist.datasets.shapes3d_twin import shapes3d_twin, shapes3d_values
@@ -83,6 +83,7 @@ __all__ = [
     "parse_options",
     "shapes3d_twin",
     "shapes3d_values",
+    "settled_name",
     "sprite_values",
     "sprites",
     "square",

@@ -24,6 +24,17 @@ CHECKS = 1
 UNVERIFIED = "nothing but its content: its checksum is not the published one"
 READ_BYTES = 2**22
 
+TWINS = {
+    "dsprites": "sprites",
+    "faces": "faces_twin",
+    "mpi3d_real": "mpi3d_twin",
+    "mpi3d_real_complex": "mpi3d_complex_twin",
+    "mpi3d_realistic": "mpi3d_twin",
+    "mpi3d_toy": "mpi3d_twin",
+    "shapes3d": "shapes3d_twin",
+}
+"""The procedural twins of datasets that come in files."""
+
 UNCHECKED = ".unchecked"
 """The ending of a fetched file that no checksum vouches for, until it has passed every check."""
 
@@ -215,12 +226,14 @@ def _missing(dataset: str, published: PublishedFile, path: Path, inside: Path) -
         facts += " for an earlier upload"
     origin = published.urls[0] if published.urls else published.by_hand
     where = "" if path == inside else f"is not at {path}: "
+    twin = TWINS.get(dataset)
+    drawn = f"; its twin {twin!r} needs no file" if twin else ""
     fetch = f", or say download=yes (`--set download=yes`) to fetch it from {origin}"
     by_hand = f"; it comes from {origin}"
     return (
         f"{dataset}: the file {published.name} {where or 'is missing: '}put it at {inside}"
-        f"{f' ({facts})' if facts else ' (no checksum is published: the first load records one)'}, "
-        f"give its place as path=..., or set {VARIABLE}{fetch if published.urls else by_hand}"
+        f" ({facts or 'no checksum is published: the first load records one'}), give its place as "
+        f"path=..., or set {VARIABLE}{fetch if published.urls else by_hand}{drawn}"
     )
 
 

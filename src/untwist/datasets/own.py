@@ -89,6 +89,13 @@ def own_path(name: str) -> str:
     return str(imported_path(name)) if _imported(name) else name
 
 
+def settled_name(name: str) -> str:
+    """Returns a name that means the same in every working directory: paths are made absolute."""
+    if _imported(name) or not is_own(name):
+        return name
+    return str(Path(name).expanduser().absolute())
+
+
 def _imported(name: str) -> bool:
     return len(Path(name).parts) == 1 and imported_path(name).is_file()
 

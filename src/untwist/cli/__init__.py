@@ -19,6 +19,7 @@ DESCRIPTIONS = {
     "explain": "explain why the members of a run are disentangled, or are not",
     "runs": "list, show, compare and query what was trained",
     "data": "list, describe, draw, check, import and export datasets",
+    "perturb": "make the dataset that hides the convenient variance, with its controls",
     "theory": "solve linear models exactly, check every theorem, predict axes from data",
 }
 

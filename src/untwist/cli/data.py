@@ -20,9 +20,8 @@ from untwist.datasets import (
     description,
     export_dataset,
     imported_names,
-    load,
-    parse_options,
 )
+from untwist.perturbation import is_perturbed, load_dataset, parse_dataset_options
 from untwist.report import contact_sheet, scatter_sheet, traversal_sheet
 from untwist.types import InputError
 
@@ -59,13 +58,14 @@ def describe(name: Name, *, options: Options = ()) -> None:
     """Describe a dataset: its factors, its format, where it comes from.
 
     Args:
-        name: The dataset; `untwist data list` shows all.
+        name: The dataset; `untwist data list` shows all. Or the path of a perturbed one.
         options: Options of the dataset, e.g. size=32 positions=8.
     """
-    given = parse_options(name, options)
+    given = parse_dataset_options(name, options)
     console = Console()
-    console.print(description(name), markup=False, highlight=False)
-    dataset = load(name, **given)
+    if not is_perturbed(name):
+        console.print(description(name), markup=False, highlight=False)
+    dataset = load_dataset(name, **given)
     factors = Table("factor", "values", "kind", title="factors", title_justify="left")
     space = dataset.space
     for row in zip(space.names, space.sizes, space.kinds, strict=True):
@@ -83,14 +83,14 @@ def sheet(
     """Draw a sheet of random samples to a PNG: images, or a cloud colored by each factor.
 
     Args:
-        name: The dataset; `untwist data list` shows all.
+        name: The dataset; `untwist data list` shows all. Or the path of a perturbed one.
         out: The PNG to write; it must not exist.
         count: How many samples; 64 images or 5000 points by default.
         seed: Seed of the choice.
         options: Options of the dataset, e.g. size=32 positions=8.
     """
     _check_new(out)
-    dataset = load(name, **parse_options(name, options))
+    dataset = load_dataset(name, **parse_dataset_options(name, options))
     count = (64 if dataset.is_image else 5000) if count is None else count
     if count < 1:
         raise InputError(f"expected at least one sample on a sheet, but got count={count}")
@@ -119,14 +119,14 @@ def traverse(
     """Draw images along every factor of a full grid to a PNG, one row a factor.
 
     Args:
-        name: The dataset; `untwist data list` shows all.
+        name: The dataset; `untwist data list` shows all. Or the path of a perturbed one.
         out: The PNG to write; it must not exist.
         at: The value of every factor that does not move; the middle ones by default.
         steps: At most how many values of a factor.
         options: Options of the dataset, e.g. size=32 positions=8.
     """
     _check_new(out)
-    dataset = load(name, **parse_options(name, options))
+    dataset = load_dataset(name, **parse_dataset_options(name, options))
     if not (dataset.has_full_grid and dataset.is_image):
         raise InputError(
             f"{name} is not a grid of images, so no factor can move alone: draw it with "
@@ -145,13 +145,13 @@ def export(name: Name, out: Out, *, limit: int | None = None, options: Options =
     """Write a dataset to an .npz archive or, without an ending, to a folder of PNGs.
 
     Args:
-        name: The dataset; `untwist data list` shows all.
+        name: The dataset; `untwist data list` shows all. Or the path of a perturbed one.
         out: The archive or folder to write; it must not exist.
         limit: At most how many examples, evenly spread over the dataset; all by default.
         options: Options of the dataset, e.g. size=32 positions=8.
     """
     _check_new(out)
-    dataset = load(name, **parse_options(name, options))
+    dataset = load_dataset(name, **parse_dataset_options(name, options))
     if limit is not None:
         if limit < 1:
             raise InputError(f"expected at least one example to export, but got limit={limit}")

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from rich.progress import track
 
 from untwist.cli.tables import print_table
-from untwist.datasets import Dataset, generate_linear, generate_nonlinear, load, nonlinear_weights
+from untwist.datasets import Dataset, generate_linear, generate_nonlinear, nonlinear_weights
 from untwist.mechanism import (
     Depth,
     Explanation,
@@ -27,6 +27,7 @@ from untwist.mechanism import (
     spectrum,
 )
 from untwist.models import ARCHITECTURES, VAE, Deterministic, FullGaussian, Gaussian, build
+from untwist.perturbation import load_dataset
 from untwist.report import explanation_figure
 from untwist.store import Run, open_run, write_arrays, write_table
 from untwist.training import Population, Spec, load_population
@@ -61,7 +62,7 @@ def main(words: list[str]) -> int:
     options = tyro.cli(Explain, prog="untwist explain", args=words)
     run = open_run(options.run)
     population = load_population(run)
-    dataset = load(run.config["spec"]["dataset"], **run.config["spec"]["options"])
+    dataset = load_dataset(run.config["spec"]["dataset"], **run.config["spec"]["options"])
     if dataset.checksum() != run.config["data"]["checksum"]:
         raise InputError(
             f"the data of {run.path} are not those that the catalog makes now: explain the models "
@@ -81,6 +82,11 @@ def explain_population(
     population: Population, spec: Spec, dataset: Dataset, options: Explain
 ) -> Found:
     """Returns the explanation and the whole table of each chosen member."""
+    if population.models.decoder is None:
+        raise InputError(
+            f"{spec.objective} trains an encoder alone, and nearly all that is explained is a "
+            "matter of the decoder: what needs none is in the output of untwist score"
+        )
     chosen = _chosen(population, options.members)
     draw = np.random.default_rng(options.seed)
     rows = np.arange(len(dataset))
@@ -97,7 +103,7 @@ def explain_population(
             factors,
             key=jax.random.key(options.seed),
             likelihood=_likelihood(model, spec),
-            beta=float(population.members.get("beta", np.ones(len(population)))[member]),
+            beta=_kl_weight(population, spec, member),
             generator=_generator(spec),
             names=dataset.space.names,
             depth=options.depth,
@@ -145,6 +151,11 @@ def _likelihood(model: VAE, spec: Spec) -> Likelihood:
     """The member's likelihood."""
     variance = model.likelihood.variance if isinstance(model.likelihood, Gaussian) else None
     return as_likelihood(spec.likelihood or "", None if variance is None else float(variance))
+
+
+def _kl_weight(population: Population, spec: Spec, member: int) -> float:
+    """The weight of the KL: under other objectives a beta, if any, weighs something else."""
+    return float(population.members["beta"][member]) if spec.objective == "beta-vae" else 1.0
 
 
 def _generator(spec: Spec) -> Callable[[Array], Array] | None:

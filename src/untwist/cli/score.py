@@ -9,8 +9,9 @@ import tyro
 
 from untwist.cli.settings import mean_and_spread, member_scores, settings_of
 from untwist.cli.tables import print_table
-from untwist.datasets import Dataset, load
+from untwist.datasets import Dataset
 from untwist.metrics import ScoreTable, grid_sampler, score
+from untwist.perturbation import load_dataset
 from untwist.store import Run, open_run, write_table
 from untwist.training import Population, encode, load_population
 from untwist.types import InputError
@@ -20,7 +21,12 @@ from untwist.types import InputError
 class Score:
     """Score every member of a finished run, print the table and store it as scores.parquet.
 
-    The codes are the means of the posterior. Metrics that do not apply are listed with the reason.
+    The codes are the means of the posterior. The file has one row a member and metric: value,
+    standard error, direction, estimator, settings. The table shows the mean ± the standard
+    deviation over the seeds of each setting; its standard error is that of one member, from repeats
+    on other items. Metrics that do not apply are listed with the reason.
+
+    Example: untwist score runs/first --metrics mig dci_disentanglement_fast mcc --repeats 8
     """
 
     run: tyro.conf.Positional[Path]
@@ -42,7 +48,7 @@ def main(words: list[str]) -> int:
     options = tyro.cli(Score, prog="untwist score", args=words)
     run = open_run(options.run)
     population = load_population(run)
-    dataset = load(run.config["spec"]["dataset"], **run.config["spec"]["options"])
+    dataset = load_dataset(run.config["spec"]["dataset"], **run.config["spec"]["options"])
     if dataset.checksum() != run.config["data"]["checksum"]:
         raise InputError(
             f"the data of {run.path} are not those that the catalog makes now: score them from "
@@ -108,7 +114,8 @@ def _columns(table: ScoreTable, population: Population) -> dict[str, list | np.n
     columns: dict[str, list | np.ndarray] = dict(table.columns())
     columns["member"] = [int(kept[member]) for member in columns["member"]]
     for name in ("value", "standard_error"):
-        columns[name] = np.array(columns[name], float)
+        numbers = np.array(columns[name], float)
+        columns[name] = np.ma.masked_array(numbers, np.isnan(numbers))  # missing, not NaN
     return columns
 
 
@@ -117,8 +124,13 @@ def _print(table: ScoreTable, run: Run) -> None:
     settings = settings_of(run)
     rows = []
     for metric, values in member_scores(run).items():
+        found = [row for row in table.rows if row.metric == metric]
+        errors = np.array([row.standard_error for row in found if row.standard_error is not None])
+        error = np.sqrt(np.mean(errors**2)) if len(errors) else ""
         cells = [mean_and_spread(values[chosen]) for _, chosen in settings]
-        reasons = [row.reason for row in table.rows if row.metric == metric and row.value is None]
-        rows.append([metric, *cells, reasons[0] if reasons else ""])
-    columns = ["metric", *(label or "mean" for label, _ in settings), "why not"]
+        reasons = [f"none: {row.reason}" for row in found if row.value is None]
+        note = reasons[0] if len(reasons) == len(found) else found[0].estimator
+        rows.append([metric, found[0].direction, *cells, error, note])
+    names = [label or "mean" for label, _ in settings]
+    columns = ["metric", "better", *names, "standard error", "estimator, or why there is none"]
     print_table(columns, rows, title=f"{run.name}: mean ± sd over the seeds of a setting")

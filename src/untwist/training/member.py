@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt8, UInt32
 
-from untwist.datasets import Dataset, decode_examples
+from untwist.datasets import AbstractRows, Dataset, decode_examples
 from untwist.models import VAE
 from untwist.objectives import AbstractObjective, Batch, Terms
 from untwist.training.optimizer import Optimizer
@@ -100,12 +100,12 @@ class Rows(eqx.Module):
     bits: bool = eqx.field(static=True)
 
     @classmethod
-    def of(cls, dataset: Dataset, data: np.ndarray) -> "Rows":
+    def of(cls, dataset: Dataset, data: np.ndarray | AbstractRows) -> "Rows":
         """Returns rows of a dataset, as words if they divide into them.
 
         Words are gathered faster, and of bytes there may be more than 32 bits can number.
         """
-        data = np.ascontiguousarray(data)
+        data = np.ascontiguousarray(np.asarray(data))
         if data.dtype == np.uint8 and math.prod(data.shape[1:]) % 4 == 0:
             data = data.reshape(len(data), -1).view(np.uint32)
         return cls(data, dataset.shape, dataset.peak, dataset.bits)

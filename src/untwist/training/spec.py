@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from untwist.datasets import Dataset, load
+from untwist.datasets import Dataset
 from untwist.models import ARCHITECTURES, LIKELIHOODS, POSTERIORS, VAE, Gaussian, build
 from untwist.objectives import OBJECTIVES
+from untwist.perturbation import load_dataset
 from untwist.training.member import BuildCritic, BuildModel, Member, Partners, Recipe
 from untwist.training.optimizer import OPTIMIZERS, Optimizer
 from untwist.training.partners import pair_settings, partners_of
@@ -29,7 +30,7 @@ class Spec:
     """A population: one member for each combination of `vary` and seed.
 
     Attributes:
-        dataset: A name in the catalog of datasets.
+        dataset: A name in the catalog of datasets, or the path of a perturbed one.
         options: The dataset's options.
         architecture: A name in `ARCHITECTURES`.
         latents: How many; None for the architecture's published number, or 10.
@@ -96,7 +97,7 @@ def resolve(spec: Spec, dataset: Dataset | None = None) -> tuple[Spec, Dataset]:
     ):
         if name not in known:
             raise nearest(what, name, known)
-    dataset = load(spec.dataset, **spec.options) if dataset is None else dataset
+    dataset = load_dataset(spec.dataset, **spec.options) if dataset is None else dataset
     dataset.check()
     latents = spec.latents
     if latents is None:

@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 import pytest
 
 from untwist.cli import DESCRIPTIONS, main
@@ -152,18 +151,6 @@ def test_scores_are_stored_by_member_and_shown_by_setting(run, capsys):
     code, _, err = call(capsys, "runs", "compare", run, "--scores", "sap")
     assert code == 2
     assert f"untwist score {run} --metrics sap" in err
-
-
-def test_an_autoencoder_has_no_variance_and_is_scored_by_the_rest(tmp_path, capsys):
-    path = tmp_path / "ae"
-    assert call(capsys, "train", *SMALL, "--objective", "ae", "--out", path, "--quiet")[0] == 0
-    words = ["--metrics", "linear_r2", "kl_to_prior", "--repeats", "0"]
-    code, out, _ = call(capsys, "score", path, *words)
-    assert code == 0
-    table = read_table(path / "scores.parquet")
-    known = ~np.isnan(table["value"].astype(float))
-    assert set(table["metric"][known]) == {"linear_r2"}
-    assert "variance" in out
 
 
 def test_resuming_a_finished_run_shows_it(run, capsys):

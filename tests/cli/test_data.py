@@ -50,6 +50,9 @@ def test_describe_says_what_it_is_and_that_it_is_a_twin(capsys):
 def test_sheet_draws_every_dataset(name, tmp_path, capsys):
     images = {
         "sprites": TINY,
+        "faces_twin": ["--set", "size=16", "identities=3", "azimuths=3", "elevations=2"],
+        "mpi3d_complex_twin": ["--set", "size=16", "axes=2"],
+        "mpi3d_twin": ["--set", "size=16", "axes=2"],
         "shapes3d_twin": ["--set", "size=16", "hues=2", "scales=2", "orientations=3"],
     }
     options = images.get(name, ["--set", "samples=50"])

@@ -12,6 +12,15 @@ from untwist.datasets import CATALOG, REAL_FILES, default_options, description, 
 from untwist.types import InputError
 
 TWINS = {
+    "faces_twin": {
+        "size": 16,
+        "identities": 3,
+        "azimuths": 3,
+        "elevations": 2,
+        "lightings": 2,
+    },
+    "mpi3d_complex_twin": {"size": 16, "axes": 2},
+    "mpi3d_twin": {"size": 16, "axes": 2},
     "shapes3d_twin": {"size": 16, "hues": 2, "scales": 2, "orientations": 3},
     "sprites": {"size": 16, "positions": 3},
 }

@@ -1,15 +1,45 @@
 """Laws of every traced twin: its grid, its provenance, its pictures and how they are drawn."""
 
+import functools
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from untwist.datasets import draw_shapes3d, load, shapes3d_values
+from untwist.datasets import (
+    draw_face,
+    draw_mpi3d,
+    draw_shapes3d,
+    face_values,
+    identity_vectors,
+    load,
+    mpi3d_values,
+    shapes3d_values,
+)
 from untwist.datasets.twin import check_distinct
 from untwist.types import InputError
 
+MPI3D = {
+    "object_color": (6, "categorical"),
+    "object_shape": (6, "categorical"),
+    "object_size": (2, "ordinal"),
+    "camera_height": (3, "ordinal"),
+    "background_color": (3, "categorical"),
+    "horizontal_axis": (40, "ordinal"),
+    "vertical_axis": (40, "ordinal"),
+}
 GRIDS = {
+    "faces_twin": {
+        "identity": (50, "categorical"),
+        "azimuth": (21, "ordinal"),
+        "elevation": (11, "ordinal"),
+        "lighting": (11, "ordinal"),
+    },
+    "mpi3d_complex_twin": MPI3D
+    | {"object_color": (4, "categorical"), "object_shape": (4, "categorical")},
+    "mpi3d_twin": MPI3D,
     "shapes3d_twin": {
         "floor_hue": (10, "periodic"),
         "wall_hue": (10, "periodic"),
@@ -19,8 +49,25 @@ GRIDS = {
         "orientation": (15, "ordinal"),
     },
 }
-SMALL = {"shapes3d_twin": {"size": 16, "hues": 3, "scales": 2, "orientations": 3}}
-DRAW = {"shapes3d_twin": (draw_shapes3d, shapes3d_values, 4)}
+SMALL = {
+    "faces_twin": {"size": 16, "identities": 3, "azimuths": 3, "elevations": 2, "lightings": 2},
+    "mpi3d_complex_twin": {"size": 16, "axes": 2},
+    "mpi3d_twin": {"size": 16, "axes": 2},
+    "shapes3d_twin": {"size": 16, "hues": 3, "scales": 2, "orientations": 3},
+}
+
+
+def draw_identity(number, values, *, size):
+    """The drawing of a face by the number of its identity."""
+    return draw_face(identity_vectors(3)[number], values, size=size)
+
+
+DRAW = {
+    "faces_twin": (draw_identity, face_values, 0),
+    "mpi3d_complex_twin": (functools.partial(draw_mpi3d, complicated=True), mpi3d_values, 1),
+    "mpi3d_twin": (draw_mpi3d, mpi3d_values, 1),
+    "shapes3d_twin": (draw_shapes3d, shapes3d_values, 4),
+}
 
 
 @pytest.fixture(params=sorted(GRIDS))
@@ -38,6 +85,23 @@ def test_names_order_and_kinds_are_those_of_the_original(name, small):
     space = small[name].space
     assert space.names == tuple(GRIDS[name])
     assert space.kinds == tuple(kind for _, kind in GRIDS[name].values())
+
+
+def test_sizes_are_those_of_the_original(name, small):
+    """Read off the defaults without drawing a million images."""
+    expected = tuple(size for size, _ in GRIDS[name].values())
+    chosen = {option: value for option, value in SMALL[name].items() if option != "size"}
+    ours = small[name].space.sizes
+    assert len(ours) == len(expected)
+    for mine, theirs in zip(ours, expected, strict=True):
+        assert mine == theirs or mine in chosen.values()
+    total = {
+        "faces_twin": 127_050,
+        "mpi3d_complex_twin": 460_800,
+        "mpi3d_twin": 1_036_800,
+        "shapes3d_twin": 480_000,
+    }
+    assert math.prod(expected) == total[name]
 
 
 def test_every_two_images_differ(name, small):
@@ -95,10 +159,10 @@ def test_a_grid_that_cannot_be_is_refused(options, message):
 
 
 def test_a_step_that_changes_no_byte_is_refused():
-    pictures = np.zeros((3, 2, 4, 4, 1))
-    pictures[1:] = 0.5
-    pictures[2, :, 0, 0] = 0.6
-    check_distinct("toy", pictures, ("scale", None), 4)
-    pictures[2, 1] = 0.501
+    images = np.zeros((3, 2, 4, 4, 1), np.uint8)
+    images[1:] = 100
+    images[2, :, 0, 0] = 101
+    check_distinct("toy", images, {"scale": "scales", "shape": None})
+    images[2, 1] = 100
     with pytest.raises(InputError, match="at 4 pixels neighboring values of scale draw the same"):
-        check_distinct("toy", pictures, ("scale", None), 4)
+        check_distinct("toy", images, {"scale": "scales", "shape": None})

@@ -175,9 +175,6 @@ def test_a_member_that_says_nothing_has_collapsed():
         ("ae", None, {}),
         ("beta-vae", "full", {"beta": (1e-3,), "warmup": (0.0, 50.0)}),
         ("annealed-vae", None, {"capacity": (1.0, 2.0), "gamma": (10.0,), "ramp": (100.0,)}),
-        ("beta-tcvae", None, {"beta": (1.0, 6.0), "stratified": (0.0, 1.0)}),
-        ("dip-vae-i", None, {"off_diagonal": (1.0,)}),
-        ("dip-vae-ii", "full", {"off_diagonal": (1.0,)}),
     ],
 )
 @pytest.mark.parametrize("optimizer", ["adam", "adagrad"])

@@ -82,6 +82,11 @@ def explain_population(
     population: Population, spec: Spec, dataset: Dataset, options: Explain
 ) -> Found:
     """Returns the explanation and the whole table of each chosen member."""
+    if population.models.decoder is None:
+        raise InputError(
+            f"{spec.objective} trains an encoder alone, and nearly all that is explained is a "
+            "matter of the decoder: what needs none is in the output of untwist score"
+        )
     chosen = _chosen(population, options.members)
     draw = np.random.default_rng(options.seed)
     rows = np.arange(len(dataset))
@@ -98,7 +103,7 @@ def explain_population(
             factors,
             key=jax.random.key(options.seed),
             likelihood=_likelihood(model, spec),
-            beta=float(population.members.get("beta", np.ones(len(population)))[member]),
+            beta=_kl_weight(population, spec, member),
             generator=_generator(spec),
             names=dataset.space.names,
             depth=options.depth,
@@ -146,6 +151,11 @@ def _likelihood(model: VAE, spec: Spec) -> Likelihood:
     """The member's likelihood."""
     variance = model.likelihood.variance if isinstance(model.likelihood, Gaussian) else None
     return as_likelihood(spec.likelihood or "", None if variance is None else float(variance))
+
+
+def _kl_weight(population: Population, spec: Spec, member: int) -> float:
+    """The weight of the KL: under other objectives a beta, if any, weighs something else."""
+    return float(population.members["beta"][member]) if spec.objective == "beta-vae" else 1.0
 
 
 def _generator(spec: Spec) -> Callable[[Array], Array] | None:

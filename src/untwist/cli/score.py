@@ -21,7 +21,12 @@ from untwist.types import InputError
 class Score:
     """Score every member of a finished run, print the table and store it as scores.parquet.
 
-    The codes are the means of the posterior. Metrics that do not apply are listed with the reason.
+    The codes are the means of the posterior. The file has one row a member and metric: value,
+    standard error, direction, estimator, settings. The table shows the mean ± the standard
+    deviation over the seeds of each setting; its standard error is that of one member, from repeats
+    on other items. Metrics that do not apply are listed with the reason.
+
+    Example: untwist score runs/first --metrics mig dci_disentanglement_fast mcc --repeats 8
     """
 
     run: tyro.conf.Positional[Path]
@@ -109,7 +114,8 @@ def _columns(table: ScoreTable, population: Population) -> dict[str, list | np.n
     columns: dict[str, list | np.ndarray] = dict(table.columns())
     columns["member"] = [int(kept[member]) for member in columns["member"]]
     for name in ("value", "standard_error"):
-        columns[name] = np.array(columns[name], float)
+        numbers = np.array(columns[name], float)
+        columns[name] = np.ma.masked_array(numbers, np.isnan(numbers))  # missing, not NaN
     return columns
 
 
@@ -118,8 +124,13 @@ def _print(table: ScoreTable, run: Run) -> None:
     settings = settings_of(run)
     rows = []
     for metric, values in member_scores(run).items():
+        found = [row for row in table.rows if row.metric == metric]
+        errors = np.array([row.standard_error for row in found if row.standard_error is not None])
+        error = np.sqrt(np.mean(errors**2)) if len(errors) else ""
         cells = [mean_and_spread(values[chosen]) for _, chosen in settings]
-        reasons = [row.reason for row in table.rows if row.metric == metric and row.value is None]
-        rows.append([metric, *cells, reasons[0] if reasons else ""])
-    columns = ["metric", *(label or "mean" for label, _ in settings), "why not"]
+        reasons = [f"none: {row.reason}" for row in found if row.value is None]
+        note = reasons[0] if len(reasons) == len(found) else found[0].estimator
+        rows.append([metric, found[0].direction, *cells, error, note])
+    names = [label or "mean" for label, _ in settings]
+    columns = ["metric", "better", *names, "standard error", "estimator, or why there is none"]
     print_table(columns, rows, title=f"{run.name}: mean ± sd over the seeds of a setting")

@@ -9,6 +9,7 @@ import jax
 import tyro
 
 from untwist.cli.tables import print_members
+from untwist.datasets import settled_name
 from untwist.perturbation import parse_dataset_options
 from untwist.store import open_run
 from untwist.training import Conduct, Spec, resume, train
@@ -29,7 +30,8 @@ class Train:
     """
 
     dataset: str = "sprites"
-    """The data; `untwist data list` shows all. Or the path of a perturbed dataset."""
+    """The data: a name that `untwist data list` shows, or the path of your own or of a perturbed
+    dataset."""
     set: Assignments = ()
     """Options of the dataset, e.g. size=32 positions=8."""
     out: Path | None = None
@@ -100,7 +102,7 @@ class Train:
         if self.seeds < 1:
             raise InputError(f"a population needs at least one seed, but got --seeds {self.seeds}")
         return Spec(
-            dataset=self.dataset,
+            dataset=settled_name(self.dataset),
             options=parse_dataset_options(self.dataset, self.set),
             architecture=self.architecture,
             latents=self.latents,
@@ -135,7 +137,7 @@ def main(words: list[str]) -> int:
     """Parses the command line, trains and prints; returns the exit code."""
     options = tyro.cli(Train, prog="untwist train", args=words)
     if options.resume is None:
-        stem = f"{Path(options.dataset).name}-{options.objective}"
+        stem = f"{Path(options.dataset).stem}-{options.objective}"
         path = options.out or _free_path(Path("runs"), stem)
         population = train(options.spec(), path, conduct=options.conduct())
     else:

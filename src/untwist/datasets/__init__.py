@@ -13,15 +13,19 @@ from untwist.datasets.dataset import (
     decode_examples,
 )
 from untwist.datasets.export import export_dataset
+from untwist.datasets.faces_scene import draw_face
+from untwist.datasets.faces_twin import face_values, faces_twin, identity_vectors
 from untwist.datasets.found_file import forget_seen
 from untwist.datasets.linear import generate_linear, linear, linear_mixing
+from untwist.datasets.mpi3d_scene import draw_mpi3d
+from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin, mpi3d_values
 from untwist.datasets.nonlinear import (
     NonlinearWeights,
     generate_nonlinear,
     nonlinear,
     nonlinear_weights,
 )
-from untwist.datasets.own import imported_names, imported_path, is_own, own
+from untwist.datasets.own import imported_names, imported_path, is_own, own, settled_name
 from untwist.datasets.pairs import LaplacePairs, Pairs, UniformPairs, walk
 from untwist.datasets.shapes3d_scene import draw_shapes3d
 from untwist.datasets.shapes3d_twin import shapes3d_twin, shapes3d_values
@@ -47,10 +51,14 @@ __all__ = [
     "decode_examples",
     "default_options",
     "description",
+    "draw_face",
+    "draw_mpi3d",
     "draw_shapes3d",
     "draw_sprite",
     "export_dataset",
     "forget_seen",
+    "face_values",
+    "faces_twin",
     "generate_circles",
     "generate_linear",
     "generate_nonlinear",
@@ -62,12 +70,20 @@ __all__ = [
     "linear_mixing",
     "load",
     "name_of_file",
+    "identity_vectors",
+    "linear",
+    "linear_mixing",
+    "load",
+    "mpi3d_complex_twin",
+    "mpi3d_twin",
+    "mpi3d_values",
     "nonlinear",
     "nonlinear_weights",
     "own",
     "parse_options",
     "shapes3d_twin",
     "shapes3d_values",
+    "settled_name",
     "sprite_values",
     "sprites",
     "square",

@@ -13,9 +13,11 @@ from untwist.datasets.circles import circles
 from untwist.datasets.dataset import Dataset
 from untwist.datasets.dsprites import dsprites
 from untwist.datasets.faces import faces
+from untwist.datasets.faces_twin import faces_twin
 from untwist.datasets.idx import fashion_mnist, kmnist, mnist
 from untwist.datasets.linear import linear
 from untwist.datasets.mpi3d import mpi3d_real, mpi3d_real_complex, mpi3d_realistic, mpi3d_toy
+from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin
 from untwist.datasets.nonlinear import nonlinear
 from untwist.datasets.own import ENDINGS, imported_names, is_own, own, own_path
 from untwist.datasets.shapes3d import shapes3d
@@ -33,17 +35,20 @@ CATALOG: dict[str, Callable[..., Dataset]] = {
     "circles": circles,
     "dsprites": dsprites,
     "faces": faces,
+    "faces_twin": faces_twin,
     "fashion_mnist": fashion_mnist,
     "kmnist": kmnist,
     "linear": linear,
     "mnist": mnist,
+    "mpi3d_complex_twin": mpi3d_complex_twin,
     "mpi3d_real": mpi3d_real,
     "mpi3d_real_complex": mpi3d_real_complex,
     "mpi3d_realistic": mpi3d_realistic,
     "mpi3d_toy": mpi3d_toy,
+    "mpi3d_twin": mpi3d_twin,
     "nonlinear": nonlinear,
-    "shapes3d_twin": shapes3d_twin,
     "shapes3d": shapes3d,
+    "shapes3d_twin": shapes3d_twin,
     "smallnorb": smallnorb,
     "sprites": sprites,
     "square": square,

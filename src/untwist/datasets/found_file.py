@@ -24,6 +24,17 @@ CHECKS = 1
 UNVERIFIED = "nothing but its content: its checksum is not the published one"
 READ_BYTES = 2**22
 
+TWINS = {
+    "dsprites": "sprites",
+    "faces": "faces_twin",
+    "mpi3d_real": "mpi3d_twin",
+    "mpi3d_real_complex": "mpi3d_complex_twin",
+    "mpi3d_realistic": "mpi3d_twin",
+    "mpi3d_toy": "mpi3d_twin",
+    "shapes3d": "shapes3d_twin",
+}
+"""The procedural twins of datasets that come in files."""
+
 UNCHECKED = ".unchecked"
 """The ending of a fetched file that no checksum vouches for, until it has passed every check."""
 
@@ -80,6 +91,11 @@ class FoundFile:
         """Whether a published checksum says that it is the right file."""
         return self.confirmed.startswith("the published")
 
+    @property
+    def confirmed_by(self) -> str:
+        """What says that it is the right file, or that nothing but its content does."""
+        return self.confirmed or UNVERIFIED
+
     def made(self, part: str) -> Path:
         """Returns where an array made from this very file lies in the cache."""
         return self.record.parent / f"{part}-{self.sha256[:16]}.npy"
@@ -113,7 +129,7 @@ class FoundFile:
             self.record,
             {
                 "sha256": self.sha256,
-                "confirmed": self.confirmed or _unconfirmed(self.published),
+                "confirmed": self.confirmed_by,
                 "version": CHECKS,
                 "checks": checks,
                 "seen": seen,
@@ -147,6 +163,7 @@ def find_file(dataset: str, published: PublishedFile, access: Access) -> FoundFi
                 f"loaded first: expected sha256 {record['sha256']}, recorded then, but got "
                 f"{sha256}: get the first one, or, if this is the right one, delete {bare.record}"
             )
+    if not found.confirmed and not published.binding:
         found = replace(found, confirmed="the checksum recorded at its first load")
     return found
 
@@ -209,12 +226,14 @@ def _missing(dataset: str, published: PublishedFile, path: Path, inside: Path) -
         facts += " for an earlier upload"
     origin = published.urls[0] if published.urls else published.by_hand
     where = "" if path == inside else f"is not at {path}: "
+    twin = TWINS.get(dataset)
+    drawn = f"; its twin {twin!r} needs no file" if twin else ""
     fetch = f", or say download=yes (`--set download=yes`) to fetch it from {origin}"
     by_hand = f"; it comes from {origin}"
     return (
         f"{dataset}: the file {published.name} {where or 'is missing: '}put it at {inside}"
-        f"{f' ({facts})' if facts else ' (no checksum is published: the first load records one)'}, "
-        f"give its place as path=..., or set {VARIABLE}{fetch if published.urls else by_hand}"
+        f" ({facts or 'no checksum is published: the first load records one'}), give its place as "
+        f"path=..., or set {VARIABLE}{fetch if published.urls else by_hand}{drawn}"
     )
 
 
@@ -236,11 +255,6 @@ def _confirmation(published: PublishedFile, sha256: str, md5: str) -> str:
     if published.md5 and md5 == published.md5:
         return "the published md5" + (" of an earlier upload" if published.earlier else "")
     return ""
-
-
-def _unconfirmed(published: PublishedFile) -> str:
-    """How a file is recorded that no published checksum confirms."""
-    return UNVERIFIED if published.binding else "the checksum recorded at its first load"
 
 
 def _still_confirmed(confirmed: str, access: Access) -> bool:

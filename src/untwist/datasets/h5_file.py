@@ -10,6 +10,10 @@ import numpy as np
 
 from untwist.datasets.dataset import BLOCK_BYTES
 from untwist.datasets.inspection import ArrayFacts, Inspection
+from untwist.types import InputError
+
+DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
+"""What h5py raises on damaged files."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,12 @@ class H5File:
     def names(self) -> list[str]:
         """The names of the datasets, with their groups."""
         names: list[str] = []
-        self.file.visititems(
-            lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
-        )
+        try:
+            self.file.visititems(
+                lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
+            )
+        except DAMAGE as error:
+            raise self.inspection.refusal(f"its list of datasets is damaged ({error})") from error
         return names
 
     def facts(self, name: str) -> ArrayFacts:
@@ -41,8 +48,16 @@ class H5File:
         return ArrayFacts(tuple(dataset.shape), dataset.dtype)
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a small dataset, read into memory."""
-        return np.concatenate(list(self.blocks(name))) if self.facts(name).shape else np.array(0)
+        """Returns a small dataset of numbers or texts, read into memory."""
+        dataset = self._dataset(name)
+        try:
+            texts = h5py.check_string_dtype(dataset.dtype)
+            held = dataset.asstr()[()] if texts else dataset[()]
+        except DAMAGE as error:
+            raise self.inspection.refusal(
+                f"the dataset {name!r} cannot be read ({error})"
+            ) from error
+        return np.asarray(held, str) if texts else np.asarray(held)
 
     def mapped(self, name: str) -> np.ndarray | None:
         """Returns a memory map of a dataset stored in one piece; None if it is in chunks."""
@@ -62,26 +77,30 @@ class H5File:
         step = max(1, BLOCK_BYTES // row // chunk) * chunk
         for start in range(0, len(dataset), step):
             try:
-                yield np.asarray(dataset[start : start + step])
-            except (OSError, RuntimeError) as error:
+                block = np.asarray(dataset[start : start + step])
+            except DAMAGE as error:
                 raise self.inspection.refusal(
                     f"the dataset {name!r} cannot be read from row {start} on ({error})"
                 ) from error
+            yield block
 
     def _dataset(self, name: str) -> h5py.Dataset:
         """The dataset of that name."""
         try:
             item = self.file.get(name)
-        except (OSError, RuntimeError, KeyError) as error:
+            if isinstance(item, h5py.Dataset) and item.shape is not None:
+                texts = h5py.check_string_dtype(item.dtype)
+                if (texts or not item.dtype.hasobject) and item.nbytes >= 0:
+                    return item
+                raise self.inspection.refusal(f"the dataset {name!r} does not hold plain numbers")
+        except InputError:
+            raise
+        except DAMAGE as error:
             raise self.inspection.refusal(f"{name!r} cannot be read ({error})") from error
-        if not isinstance(item, h5py.Dataset) or item.shape is None:
-            held = ", ".join(self.names) or "nothing"
-            raise self.inspection.refusal(
-                f"expected a dataset named {name!r}, but the file holds {held}"
-            )
-        if item.dtype.hasobject:
-            raise self.inspection.refusal(f"the dataset {name!r} does not hold plain numbers")
-        return item
+        held = ", ".join(self.names) or "nothing"
+        raise self.inspection.refusal(
+            f"expected a dataset named {name!r}, but the file holds {held}"
+        )
 
 
 @contextmanager
@@ -89,7 +108,7 @@ def open_h5(path: Path, inspection: Inspection) -> Iterator[H5File]:
     """Yields an HDF5 file; refuses what is not one."""
     try:
         file = h5py.File(path, "r")
-    except (OSError, RuntimeError) as error:
+    except DAMAGE as error:
         raise inspection.refusal(f"it is not a whole HDF5 file ({error})") from error
     with file:
         yield H5File(path, file, inspection)

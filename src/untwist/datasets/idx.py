@@ -138,7 +138,7 @@ def kmnist(
     return open_digits(KMNIST, Access(path, download, unverified), split=split, size=size)
 
 
-def open_digits(layout: DigitLayout, access: Access, *, split: str, size: int = 28) -> Dataset:
+def open_digits(layout: DigitLayout, access: Access, *, split: str, size: int) -> Dataset:
     """Returns the dataset of this layout."""
     if split not in (*SPLITS, "both"):
         raise nearest(f"split of {layout.name}", split, (*SPLITS, "both"))
@@ -169,11 +169,13 @@ def read_idx(data: bytes, dimensions: int, inspection: Inspection) -> np.ndarray
     magic = data[:4].hex()
     expected = bytes([0, 0, BYTES, dimensions]).hex()
     inspection.require(magic == expected, f"an idx file that begins with {expected}", magic)
+    if len(data) < header:
+        raise inspection.refusal(f"it ends within its header, after {len(data)} bytes")
     shape = tuple(np.frombuffer(data[4:header], ">u4").tolist())
-    if len(shape) < dimensions or len(data) - header != np.prod(shape, dtype=np.int64):
+    if len(data) - header != np.prod(shape, dtype=np.int64):
         raise inspection.refusal(
             f"expected {' × '.join(map(str, shape))} bytes behind the header, "
-            f"but got {max(0, len(data) - header):,}"
+            f"but got {len(data) - header:,}"
         )
     return np.frombuffer(data, np.uint8, offset=header).reshape(shape)
 

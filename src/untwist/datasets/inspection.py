@@ -1,5 +1,6 @@
 """What is checked of a file: each check either passes and is noted, or refuses the file."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,10 +13,16 @@ from untwist.types import InputError
 
 @dataclass(frozen=True)
 class ArrayFacts:
-    """Shape and dtype of an array that is not read yet."""
+    """Shape and dtype of an array that is not read yet, and whether its columns lie together."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
+    by_columns: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass

@@ -1,14 +1,15 @@
 """Reading .npz archives without unpickling: members stored plainly are mapped where they lie."""
 
-import math
+import lzma
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 import numpy as np
 
@@ -16,7 +17,20 @@ from untwist.datasets.dataset import BLOCK_BYTES
 from untwist.datasets.inspection import ArrayFacts, Inspection
 
 LOCAL_HEADER = struct.Struct("<4s22xHH")
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    tokenize.TokenError,
+    SyntaxError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What the standard library and numpy raise on damaged archives and headers."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +41,13 @@ class NpzFile:
         path: Where it is.
         archive: The zip archive.
         inspection: Refuses what is wrong with it.
+        streams: Closes arrays that are still being read when the archive is closed.
     """
 
     path: Path
     archive: zipfile.ZipFile
     inspection: Inspection
+    streams: ExitStack
 
     @property
     def names(self) -> list[str]:
@@ -45,8 +61,12 @@ class NpzFile:
 
     def read(self, name: str) -> np.ndarray:
         """Returns a small array, read into memory; its checksum in the archive must be right."""
-        blocks = list(self.blocks(name))
-        return np.concatenate(blocks) if blocks else np.empty(*self._empty(name))
+        with self._open(name) as (file, facts, _):
+            data = self._bytes(file, facts.size, name)
+            if self._bytes(file, None, name):
+                raise self.inspection.refusal(f"the array {name!r} is longer than its header says")
+        order = "F" if facts.by_columns else "C"
+        return np.frombuffer(data, facts.dtype).reshape(facts.shape, order=order).copy()
 
     def mapped(self, name: str) -> np.ndarray | None:
         """Returns a memory map of an array that is stored plainly; None if it is compressed."""
@@ -61,28 +81,29 @@ class NpzFile:
         if signature != b"PK\x03\x04":
             raise self.inspection.refusal(f"the archive is damaged where {name!r} begins")
         start = member.header_offset + LOCAL_HEADER.size + names + extra + header
-        length = math.prod(facts.shape) * facts.dtype.itemsize
+        length = facts.size
         if header + length != member.file_size or start + length > self.path.stat().st_size:
             raise self.inspection.refusal(f"the array {name!r} is cut off")
         if start % facts.dtype.alignment:
             return None
-        return np.memmap(self.path, facts.dtype, "r", start, facts.shape)
+        order = "F" if facts.by_columns else "C"
+        return np.memmap(self.path, facts.dtype, "r", start, facts.shape, order)
 
     def blocks(self, name: str) -> Iterator[np.ndarray]:
         """Yields an array in pieces of whole rows; raises where it is cut off or damaged."""
         with self._open(name) as (file, facts, _):
-            shape = facts.shape or (1,)
-            row = facts.dtype.itemsize * math.prod(shape[1:])
+            if facts.by_columns:
+                raise self.inspection.refusal(f"the array {name!r} is stored column by column")
+            row = facts.size // max(1, facts.shape[0])
             step = max(1, BLOCK_BYTES // max(1, row))
-            for start in range(0, shape[0], step):
-                rows = min(step, shape[0] - start)
+            for start in range(0, facts.shape[0], step):
+                rows = min(step, facts.shape[0] - start)
                 data = self._bytes(file, rows * row, name)
-                block = np.frombuffer(data, facts.dtype).reshape(rows, *shape[1:])
-                yield block if facts.shape else block[0]
+                yield np.frombuffer(data, facts.dtype).reshape(rows, *facts.shape[1:])
             if self._bytes(file, None, name):
                 raise self.inspection.refusal(f"the array {name!r} is longer than its header says")
 
-    def _bytes(self, file: BinaryIO, count: int | None, name: str) -> bytes:
+    def _bytes(self, file: zipfile.ZipExtFile, count: int | None, name: str) -> bytes:
         """So many bytes of an array, or all that are left."""
         try:
             data = file.read() if count is None else file.read(count)
@@ -103,18 +124,18 @@ class NpzFile:
             ) from None
 
     @contextmanager
-    def _open(self, name: str) -> Iterator[tuple[BinaryIO, ArrayFacts, int]]:
+    def _open(self, name: str) -> Iterator[tuple[zipfile.ZipExtFile, ArrayFacts, int]]:
         """Yields an array's bytes behind its header, its shape and dtype, and the header's size."""
         member = self._member(name)
         try:
-            file = self.archive.open(member)
+            file = cast(zipfile.ZipExtFile, self.archive.open(member))
         except DAMAGE as error:
             raise self._damaged(name, error) from error
-        with file:
-            facts = self._header(cast(BinaryIO, file), name)
-            yield cast(BinaryIO, file), facts, file.tell()
+        with self.streams.enter_context(file):
+            facts = self._header(file, name)
+            yield file, facts, file.tell()
 
-    def _header(self, file: BinaryIO, name: str) -> ArrayFacts:
+    def _header(self, file: zipfile.ZipExtFile, name: str) -> ArrayFacts:
         """Shape and dtype out of the header of an array."""
         try:
             version = np.lib.format.read_magic(file)
@@ -130,16 +151,10 @@ class NpzFile:
             raise self.inspection.refusal(
                 f"the array {name!r} holds pickled Python objects, which are never loaded"
             )
-        if fortran and len(shape) > 1:
-            raise self.inspection.refusal(f"the array {name!r} is stored column by column")
-        return ArrayFacts(shape, dtype)
+        return ArrayFacts(shape, dtype, fortran and len(shape) > 1)
 
     def _damaged(self, name: str, error: Exception) -> Exception:
         return self.inspection.refusal(f"the array {name!r} cannot be read ({error})")
-
-    def _empty(self, name: str) -> tuple[tuple[int, ...], np.dtype]:
-        facts = self.facts(name)
-        return facts.shape, facts.dtype
 
 
 @contextmanager
@@ -149,5 +164,5 @@ def open_npz(path: Path, inspection: Inspection) -> Iterator[NpzFile]:
         archive = zipfile.ZipFile(path)
     except DAMAGE as error:
         raise inspection.refusal(f"it is not a whole .npz archive ({error})") from error
-    with archive:
-        yield NpzFile(path, archive, inspection)
+    with archive, ExitStack() as streams:
+        yield NpzFile(path, archive, inspection, streams)

@@ -89,6 +89,13 @@ def own_path(name: str) -> str:
     return str(imported_path(name)) if _imported(name) else name
 
 
+def settled_name(name: str) -> str:
+    """Returns a name that means the same in every working directory: paths are made absolute."""
+    if _imported(name) or not is_own(name):
+        return name
+    return str(Path(name).expanduser().absolute())
+
+
 def _imported(name: str) -> bool:
     return len(Path(name).parts) == 1 and imported_path(name).is_file()
 
@@ -106,11 +113,11 @@ def _examples(source: OwnArrays) -> tuple[np.ndarray, int]:
             )
         return (data if data.dtype == np.float32 else data.astype(np.float32)), 255
     data = _channels_last(source)
-    peak = int(source.small["peak"]) if "peak" in source.small else None
+    peak = _peak(source)
     if data.dtype == np.uint8:
-        if source.files and peak not in (None, 255):
+        if source.files and peak is not None and peak < 255:
             return (data * (peak / 255)).round().astype(np.uint8), peak
-        return data, peak or (1 if _at_most_one(data) else 255)
+        return data, (1 if _at_most_one(data) else 255) if peak is None else peak
     if data.dtype == bool:
         return data.astype(np.uint8), 1
     if data.dtype.kind == "f" and data.size and float(data.min()) >= 0 and float(data.max()) <= 1:
@@ -119,6 +126,19 @@ def _examples(source: OwnArrays) -> tuple[np.ndarray, int]:
         f"{source.path}: expected images as bytes, as true and false, or as numbers from 0 to 1, "
         f"but got {data.dtype} from {data.min()} to {data.max()}: rescale them"
     )
+
+
+def _peak(source: OwnArrays) -> int | None:
+    """The byte that stands for 1.0, if the source says so."""
+    peak = source.small.get("peak")
+    if peak is None:
+        return None
+    try:
+        return int(peak)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{source.path}: expected one whole number as peak, but got {peak}"
+        ) from None
 
 
 def _channels_last(source: OwnArrays) -> np.ndarray:
@@ -203,22 +223,24 @@ def _in_order(source: OwnArrays, path: Path, rows: list[list[str]]) -> list[list
     return [by_name[name] for name in source.files]
 
 
-def _declared_space(source: OwnArrays, kinds: str | None) -> FactorSpace | None:
+def _declared_space(source: OwnArrays, wanted: str | None) -> FactorSpace | None:
     """The space that the source declares; None where it does not, or other kinds are wanted."""
     parts = [source.small.get(key) for key in ("names", "sizes", "kinds")]
-    if kinds is not None or any(part is None for part in parts):
+    if wanted is not None or any(part is None for part in parts):
         return None
-    names, sizes, declared = parts
+    names, sizes, declared = (_list(part) for part in parts)
+    if not all(type(size) is int for size in sizes):
+        raise InputError(f"{source.path}: expected whole numbers as sizes, but got {sizes}")
     return FactorSpace(
-        tuple(str(name) for name in _list(names)),
-        tuple(int(size) or None for size in _list(sizes)),
-        tuple(_list(declared)),
+        tuple(str(name) for name in names),
+        tuple(size or None for size in sizes),
+        tuple(declared),
     )
 
 
 def _list(values: Any) -> Sequence[Any]:
     """A small array or list, as a list of plain values."""
-    return np.asarray(values).tolist()
+    return np.atleast_1d(np.asarray(values)).ravel().tolist()
 
 
 def _text(source: OwnArrays, key: str) -> str:

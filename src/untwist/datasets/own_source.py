@@ -73,18 +73,23 @@ def _read_file(path: Path, file: NpzFile | H5File) -> OwnArrays:
             f"{', '.join(file.names) or 'nothing'}: rename the array"
         )
     small = {name: file.read(name) for name in SMALL if name in file.names}
-    if "names" in small and small["names"].dtype.kind == "S":
-        small["names"] = small["names"].astype(str)
-    data = file.mapped(names[0])
+    for key in ("names", "kinds"):
+        if key in small and small[key].dtype.kind == "S":
+            small[key] = np.char.decode(small[key], "utf-8")
+    by_columns = file.facts(names[0]).by_columns
+    data = None if by_columns else file.mapped(names[0])
     if data is None:
         data = _unpacked(path, file, names[0])
+    elif data.nbytes <= IN_MEMORY:
+        for _ in file.blocks(names[0]):  # Reading to the end compares the archive's checksum.
+            pass
     return OwnArrays(path, data, names[0] == "images", small)
 
 
 def _unpacked(path: Path, file: NpzFile | H5File, name: str) -> np.ndarray:
     """A compressed array: in memory if it is small, else unpacked into the cache once."""
     facts = file.facts(name)
-    if int(np.prod(facts.shape, dtype=np.int64)) * facts.dtype.itemsize <= IN_MEMORY:
+    if facts.size <= IN_MEMORY or facts.by_columns:
         return file.read(name)
     stat = path.stat()
     seen = f"{path.absolute()} {stat.st_size} {stat.st_mtime_ns} {name}"
@@ -116,10 +121,21 @@ def _read_folder(path: Path) -> OwnArrays:
             data[number] = picture
             bar(file.stat().st_size)
     described = path / "dataset.json"
-    small = json.loads(described.read_text(encoding="utf-8")) if described.exists() else {}
+    small = _read_json(described) if described.exists() else {}
     if (path / "provenance.json").exists():
         small["provenance"] = (path / "provenance.json").read_text(encoding="utf-8")
     return OwnArrays(path, data, True, small, tuple(file.name for file in files))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """What a description says."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON: {error}") from error
+    if not isinstance(held, dict):
+        raise InputError(f"{path}: expected a table, but got {str(held)[:40]}")
+    return held
 
 
 def _picture(path: Path) -> np.ndarray:

@@ -115,7 +115,7 @@ def real_provenance(
         "version": 1,
         "files": ", ".join(file.published.name for file in files),
         "sha256": ", ".join(file.sha256 for file in files),
-        "confirmed by": "; ".join(dict.fromkeys(file.confirmed for file in files)),
+        "confirmed by": "; ".join(dict.fromkeys(file.confirmed_by for file in files)),
         "checks": "; ".join(checks),
     }
 

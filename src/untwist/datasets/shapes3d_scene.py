@@ -61,10 +61,10 @@ def shapes3d_light(
 
     def pixel(ray: Ray, parts: Float[Array, " plane"]) -> Float[Array, "3"]:
         center, radius = jnp.array([0.0, 1.0, 0.0]) * HALF * scale, 1.8 * HALF * scale
-        surface = trace(distance, ray, center, radius)
+        surface = trace(distance, center, radius, ray=ray)
         shaded = AMBIENT + (1 - AMBIENT) * lambert(surface.normal, light)
         ground = ray.origin - ray.direction * ray.origin[1] / jnp.minimum(ray.direction[1], -0.01)
-        lit = light_reaching(distance, ground, light, center, radius)
+        lit = light_reaching(distance, center, radius, ground, light)
         floor = FLOOR_AMBIENT + (1 - FLOOR_AMBIENT) * light[1] * lit
         walls = jnp.dot(parts[1:], _wall_light(light))
         behind = jnp.stack([parts[0] * floor, walls, jnp.zeros_like(scale)])

@@ -15,6 +15,7 @@ from untwist.datasets.twin import (
     check_counts,
     check_distinct,
     check_size,
+    color,
     grid_values,
     in_batches,
 )
@@ -64,7 +65,8 @@ def shapes3d_twin(
     sizes = (hues, hues, hues, scales, len(SHAPES), orientations)
     space = FactorSpace(NAMES, sizes, KINDS)
     light = _lights(space, size)
-    check_distinct("shapes3d_twin", light, ("scale", None, "orientation"), size)
+    options = {"scale": "scales", "shape": None, "orientation": "orientations"}
+    check_distinct("shapes3d_twin", np.floor(255 * light + 0.5).astype(np.uint8), options)
     shape = (size, size, 3)
     data, stored = drawn(
         "shapes3d_twin",
@@ -131,14 +133,6 @@ def _fill(
     planes = data.reshape(hues**3, len(light), *light.shape[1:])
     on_device = jnp.asarray(light)
     for number, (floor, wall, solid) in enumerate(np.ndindex(hues, hues, hues)):
-        planes[number] = _color(on_device, jnp.stack([colors[floor], colors[wall], colors[solid]]))
+        chosen = jnp.stack([colors[floor], colors[wall], colors[solid]])
+        planes[number] = color(on_device, chosen[None])[0]
         report(number + 1, len(planes))
-
-
-@jax.jit
-def _color(
-    light: Float[Array, "geometry size size 3"], colors: Float[Array, "3 channel"]
-) -> UInt8[Array, "geometry size size channel"]:
-    """The bytes of all geometries in these colors."""
-    picture = sum(light[..., part, None] * colors[part] for part in range(3))
-    return jnp.floor(255 * picture + 0.5).astype(jnp.uint8)

@@ -116,15 +116,15 @@ def look_at(
 
 
 def trace(
-    distance: Distance, ray: Ray, center: Point, radius: Scalar | float, *, scan: int = 0
+    distance: Distance, center: Point, radius: Scalar | float, *, ray: Ray, scan: int = 0
 ) -> Surface:
     """Returns what a ray finds of a solid inside the ball of `radius` around `center`.
 
     Args:
         distance: The signed distance of the solid.
-        ray: One ray.
         center: The center of a ball that holds the solid.
         radius: The radius of that ball.
+        ray: One ray.
         scan: Points at which to look for the closest approach first; 0 for a convex solid.
     """
     middle = jnp.dot(center - ray.origin, ray.direction)
@@ -146,10 +146,10 @@ def trace(
 
 def light_reaching(
     distance: Distance,
-    point: Point,
-    light: Point,
     center: Point,
     radius: Scalar | float,
+    point: Point,
+    light: Point,
     *,
     softness: float = 0.12,
 ) -> Scalar:

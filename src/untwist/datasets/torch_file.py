@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from untwist.datasets.inspection import Inspection
+from untwist.types import InputError
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
@@ -112,6 +113,8 @@ def describe_pickle(data: bytes | io.BytesIO, inspection: Inspection) -> Any:
                 raise inspection.refusal(
                     f"its pickle has the instruction {opcode.name}, which a tensor does not need"
                 )
+    except InputError:
+        raise
     except (ValueError, IndexError, KeyError, TypeError, struct.error) as error:
         raise inspection.refusal(f"its pickle is damaged ({error})") from error
     raise inspection.refusal("its pickle has no end")
@@ -259,12 +262,15 @@ def _tensor(described: Any, inspection: Inspection) -> TensorFacts:
         storage, offset, shape, strides = arguments[:4]
         tag, kind, key, _, count = storage.identity[:5]
         dtype = STORAGES[kind.name]
+        whole = [math.prod(shape[i + 1 :]) for i in range(len(shape))] == list(strides)
+        sound = tag == "storage" and all(type(size) is int and size > 0 for size in shape)
     except (TypeError, ValueError, KeyError, AttributeError, IndexError):
-        raise inspection.refusal("its tensor is of a kind that is not known here") from None
-    plain = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    if tag != "storage" or offset != 0 or list(strides) != plain:
+        sound = whole = False
+    if not sound:
+        raise inspection.refusal("its tensor is of a kind that is not known here")
+    if not whole or offset != 0:
         raise inspection.refusal("its tensor is a view of another, not a whole one")
-    return TensorFacts(str(key), dtype, int(count), tuple(int(size) for size in shape))
+    return TensorFacts(str(key), dtype, count, tuple(shape))
 
 
 def _calls(described: Any, inspection: Inspection) -> Iterator[Call]:

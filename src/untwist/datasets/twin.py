@@ -1,13 +1,13 @@
 """What the twins share: the values of a factor, and the refusal of grids that cannot be drawn."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, PyTree, Shaped, UInt8
 
-from untwist.types import InputError
+from untwist.types import AnyArray, InputError
 
 SIZES = (16, 32, 64)
 
@@ -25,8 +25,8 @@ def grid_values(
 
 
 def in_batches(
-    draw: Callable[..., Array], *columns: Shaped[np.ndarray, " item"]
-) -> Iterator[Array]:
+    draw: Callable[..., PyTree], *columns: Shaped[np.ndarray, " item"]
+) -> Iterator[PyTree]:
     """Yields what `draw` makes of equal pieces of the columns; the last piece may be shorter.
 
     While the caller handles one piece, the next is computed.
@@ -38,9 +38,9 @@ def in_batches(
         fresh = draw(*(jnp.asarray(column[index]) for column in columns))
         if pending is not None:
             yield pending
-        pending = fresh[: count - start]
-    if pending is not None:
-        yield jax.block_until_ready(pending)
+        pending = fresh
+    left = count - BATCH * ((count - 1) // BATCH)
+    yield jax.tree.map(lambda part: part[:left], pending)
 
 
 def check_size(name: str, size: int) -> None:
@@ -62,27 +62,36 @@ def check_counts(name: str, **counts: int) -> None:
 
 
 def check_distinct(
-    name: str,
-    pictures: Float[np.ndarray, "..."],
-    factors: Sequence[str | None],
-    size: int,
+    name: str, images: UInt8[np.ndarray, "..."], options: Mapping[str, str | None]
 ) -> None:
-    """Raises where one step of a factor changes no byte of a picture.
+    """Raises where one step of a factor changes no byte of an image.
 
     Args:
         name: The dataset.
-        pictures: One axis for each factor, then the axes of a picture, in [0, 1].
-        factors: The names of the factors; None where any step may be taken for granted.
-        size: The pixels of a side.
+        images: One axis for each factor, then the axes of an image.
+        options: For each factor the option that counts its values; None if it need not be checked.
     """
-    levels = np.floor(255 * pictures + 0.5)
-    for axis, factor in enumerate(factors):
-        if factor is None:
+    for axis, (factor, option) in enumerate(options.items()):
+        if option is None:
             continue
-        moved = np.moveaxis(levels, axis, 0)
-        same = (moved[1:] == moved[:-1]).reshape(*moved[1:].shape[: len(factors)], -1).all(-1)
-        if same.any():
-            raise InputError(
-                f"{name}: at {size} pixels neighboring values of {factor} draw the same image: "
-                f"expected fewer `{factor}s`, or a larger `size`"
-            )
+        moved = np.moveaxis(images, axis, 0)
+        for one, other in zip(moved, moved[1:], strict=False):
+            same = (one == other).reshape(*one.shape[: len(options) - 1], -1).all(-1)
+            if same.any():
+                raise InputError(
+                    f"{name}: at {images.shape[-2]} pixels neighboring values of {factor} draw the "
+                    f"same image: expected fewer `{option}`, or a larger `size`"
+                )
+
+
+@jax.jit
+def color(
+    light: Float[Array, "item height width part"], colors: Float[AnyArray, "choice part channel"]
+) -> UInt8[Array, "choice item height width channel"]:
+    """Returns the bytes of all pictures in all choices of colors for their parts."""
+
+    def paint(chosen: Float[Array, "part channel"]) -> UInt8[Array, "item height width channel"]:
+        picture = sum(light[..., part, None] * chosen[part] for part in range(light.shape[-1]))
+        return jnp.floor(255 * picture + 0.5).astype(jnp.uint8)
+
+    return jax.vmap(paint)(jnp.asarray(colors))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from untwist.datasets.inspection import Inspection
+from untwist.datasets.npz_file import DAMAGE
 from untwist.datasets.progress import progress_bar
 from untwist.store import replacing
 from untwist.types import InputError
@@ -49,7 +50,7 @@ def open_made(path: Path, shape: tuple[int, ...], *, dtype: str = "uint8") -> np
     inspection = Inspection(str(path), "delete it, and the next load makes it anew")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+    except DAMAGE as error:
         raise inspection.refusal(f"it is damaged ({error})") from error
     inspection.array(path.stem, array, shape, dtype)
     return array

@@ -37,7 +37,8 @@ class Alignment:
         found: What each restart reached; how many agree says how sure the minimum is.
         distance: Mean distance to orthogonality of the decoder in the aligned latents.
         start_distance: The same in the codes as they came.
-        lengths: Root mean square length of each aligned latent's column, descending.
+        lengths: Root mean square length of each aligned latent's column; the most important latent
+            comes first.
     """
 
     center: Float[ndarray, " latent"]
@@ -88,8 +89,8 @@ class Alignment:
 
 
 def align(
-    decode: Decode | AbstractDecoder | Float[AnyArray, "item pixel latent"],
-    codes: Encode | tuple[AnyArray, AnyArray | None] | Float[AnyArray, "item latent"],
+    decode: Decode | AbstractDecoder | AnyArray,
+    codes: Encode | tuple[AnyArray, AnyArray | None] | AnyArray,
     x: AnyArray | None = None,
     *,
     key: RandomKey,
@@ -106,7 +107,7 @@ def align(
     the data's. Then `mean_i log prod_j ||J_i W q_j||` is minimized over orthogonal Q (rolinek2019,
     Eq. 27), by sweeps of plane rotations, each to its minimum, from the identity and from random
     rotations. Nothing is trained: reconstructions stay what they were. The aligned latents come
-    with their columns' lengths descending; signs make each latent's largest loading positive.
+    with the most important first; signs make each latent's largest loading positive.
 
     Args:
         decode: From one code to outputs; or Jacobians at the codes.
@@ -137,17 +138,18 @@ def align(
         rows = np.sort(generator.choice(rows, items, replace=False))
     matrices = decode[rows] if isinstance(decode, np.ndarray | Array) else decode
     geometry = local_geometry(matrices, posteriors.mean[rows], likelihood=likelihood, chunk=chunk)
-    raw = np.asarray(geometry.information, np.float64)
-    gram = unwhiten.T @ raw @ unwhiten
+    raw = np.asarray(geometry.gram, np.float64)
+    gram = unwhiten.T @ np.asarray(geometry.information, np.float64) @ unwhiten
     level = max(floor, float(np.finfo(np.float32).eps * np.trace(gram, axis1=1, axis2=2).mean()))
     ends = [_descend(gram, turn, level) for turn in _starts(len(whiten), restarts, generator)]
     losses = np.array([_loss(gram, turn, level) for turn in ends])
     rotation = _ordered(gram, ends[int(losses.argmin())], unwhiten)
-    turned = rotation.T @ gram @ rotation
+    back = unwhiten @ rotation
+    turned = back.T @ raw @ back
     return Alignment(
         posteriors.mean.astype(np.float64).mean(0),
         rotation.T @ whiten,
-        unwhiten @ rotation,
+        back,
         rotation,
         float(losses.min()),
         _loss(gram, np.eye(len(whiten)), level),

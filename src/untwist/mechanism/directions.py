@@ -43,7 +43,7 @@ def neighbor_directions(
     *,
     axes: int,
     neighbors: int | None = None,
-) -> Directions:
+) -> Float[ndarray, "point pixel axis"]:
     """Returns the local principal directions of data: PCA of each point's nearest neighbors.
 
     Args:
@@ -104,14 +104,15 @@ def principal_directions(matrices: Float[AnyArray, "item pixel axis"]) -> Direct
 
 
 def direction_agreement(
-    jacobians: Float[AnyArray, "item pixel latent"], directions: Directions, *, source: str = ""
+    jacobians: AnyArray, directions: AnyArray, *, source: str = ""
 ) -> DirectionAgreement:
     """Returns how far the decoder's local directions agree with the data's.
 
     Args:
-        jacobians: Of the decoder's mean output, at the items; of active latents. See
+        jacobians: Of the decoder's mean output, [item, pixel, latent]; of active latents. See
             `mean_jacobians`.
-        directions: Unit vectors, from `neighbor_directions` or `principal_directions`.
+        directions: Unit vectors [item, pixel, axis], from `neighbor_directions` or
+            `principal_directions`.
         source: Where they came from, in words.
 
     Reference: rolinek2019, Sec. 3 (local PCA directions); zietlow2021, Theorem 1 (global ones).
@@ -121,7 +122,7 @@ def direction_agreement(
     >>> found.subspace, found.axes, found.columns
     (1.0, 1.0, 1.0)
     """
-    matrices = np.asarray(jacobians, np.float64)
+    matrices, directions = np.asarray(jacobians, np.float64), np.asarray(directions, np.float64)
     if matrices.shape[:2] != directions.shape[:2]:
         raise InputError(
             "Jacobians and directions must be of the same items and pixels, but got "

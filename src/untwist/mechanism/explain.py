@@ -43,11 +43,11 @@ from untwist.mechanism.sentences import sentences
 from untwist.mechanism.subject import Depth, Parts, Subject, active_latents, among
 from untwist.types import AnyArray, InputError, RandomKey
 
-Generator = Callable[[Array], Array] | Float[AnyArray, "item pixel factor"]
+Generator = Callable[[Array], Array] | AnyArray
 
 
 def explain(
-    decode: Decode | AbstractDecoder | Float[AnyArray, "item pixel latent"],
+    decode: Decode | AbstractDecoder | AnyArray,
     encode: Encode | tuple[AnyArray, AnyArray | None],
     x: AnyArray | None = None,
     factors: AnyArray | None = None,
@@ -57,7 +57,7 @@ def explain(
     beta: float = 1.0,
     generator: Generator | None = None,
     names: Sequence[str] | None = None,
-    outputs: Float[AnyArray, "item pixel"] | None = None,
+    outputs: AnyArray | None = None,
     depth: Depth = Depth(),  # noqa: B008
 ) -> Explanation:
     """Returns everything that applies to a trained model: numbers, plain sentences, figures' data.
@@ -156,8 +156,8 @@ def _add_geometry(parts: Parts, subject: Subject) -> Geometry:
     parts.add("factorization", lambda: factorization(_some(used.gram), codes[:, subject.active]))
     if subject.posteriors.diagonal:
         spread = np.sqrt(np.diagonal(subject.posteriors.aggregate())[subject.active])
-        scaled = _some(used.information) * spread[:, None] * spread
-        parts.add("free", lambda: free_angles(scaled, floor=subject.beta))
+        scale = spread[:, None] * spread
+        parts.add("free", lambda: free_angles(_some(used.information) * scale, floor=subject.beta))
     else:
         parts.reasons["free"] = "the objective sees no axes without a diagonal posterior"
     return geometry
@@ -211,6 +211,15 @@ def _add_posterior(parts: Parts, subject: Subject, geometry: Geometry) -> None:
 def _add_curvature(parts: Parts, subject: Subject) -> None:
     """Loss split, Hessians, ELBOs and local fits: all that calls the decoder off the codes."""
     count, depth = subject.depth.costly_items, subject.depth
+    if depth.fit_items:
+        few = subject.some(depth.fit_items)
+        parts.add("fits", lambda: local_fits(subject.decode(), few, key=subject.keys[3]))
+    else:
+        parts.reasons["fits"] = "left out: depth.fit_items is 0"
+    if not count:
+        for name in ("split", "hessian", "elbo"):
+            parts.reasons[name] = "left out: depth.costly_items is 0"
+        return
     some = subject.some(count)
     chunk = {"likelihood": subject.likelihood, "chunk": depth.chunk}
     local: list[Geometry] = []
@@ -244,10 +253,6 @@ def _add_curvature(parts: Parts, subject: Subject) -> None:
         parts.add("elbo", lambda: elbo_comparison(hessian, some, split, beta=subject.beta))
     else:
         parts.reasons["elbo"] = parts.reasons.get("split", parts.reasons.get("hessian", ""))
-    parts.add(
-        "fits",
-        lambda: local_fits(subject.decode(), subject.some(depth.fit_items), key=subject.keys[3]),
-    )
 
 
 def _add_traversals(parts: Parts, subject: Subject) -> None:
@@ -266,10 +271,13 @@ def _add_traversals(parts: Parts, subject: Subject) -> None:
         return tuple(found)
 
     parts.add("profiles", profiles)
-    some = subject.some(subject.depth.costly_items)
-    parts.add(
-        "plateau", lambda: plateau_contrast(subject.decode(), some.mean, chunk=subject.depth.chunk)
-    )
+    if subject.depth.costly_items:
+        few = subject.some(subject.depth.costly_items).mean
+        parts.add(
+            "plateau", lambda: plateau_contrast(subject.decode(), few, chunk=subject.depth.chunk)
+        )
+    else:
+        parts.reasons["plateau"] = "left out: depth.costly_items is 0"
 
 
 def _add_data(
@@ -284,7 +292,10 @@ def _add_data(
             "matching",
             lambda: match_factors(subject.posteriors.mean, values, active=subject.active),
         )
-    parts.add("directions", lambda: _directions(subject, factors, generator))
+    if subject.depth.fit_items:
+        parts.add("directions", lambda: _directions(subject, factors, generator))
+    else:
+        parts.reasons["directions"] = "left out: depth.fit_items is 0"
 
 
 def _directions(

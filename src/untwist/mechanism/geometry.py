@@ -44,7 +44,7 @@ class Geometry:
 
 def jacobians(
     decode: Decode | AbstractDecoder,
-    codes: Float[AnyArray, "item latent"],
+    codes: AnyArray,
     *,
     chunk: int | None = None,
 ) -> Float[ndarray, "item pixel latent"]:
@@ -55,7 +55,7 @@ def jacobians(
 
     Args:
         decode: From one code to one example's outputs, of any shape.
-        codes: Where.
+        codes: Where, one row an item.
         chunk: Items at a time.
 
     >>> jacobians(lambda z: 3 * z, np.zeros((1, 2))).tolist()
@@ -67,20 +67,21 @@ def jacobians(
 
 
 def local_geometry(
-    decode: Decode | AbstractDecoder | Float[AnyArray, "item pixel latent"],
-    codes: Float[AnyArray, "item latent"],
+    decode: Decode | AbstractDecoder | AnyArray,
+    codes: AnyArray,
     *,
     likelihood: str | Likelihood = "squared_error",
-    outputs: Float[AnyArray, "item pixel"] | None = None,
+    outputs: AnyArray | None = None,
     chunk: int | None = None,
 ) -> Geometry:
     """Returns J'J and D'A^2D at each code; memory grows by d^2 an item, not by n d.
 
     Args:
-        decode: From one code to one example's outputs, of any shape; or the Jacobians themselves.
-        codes: Where.
+        decode: From one code to one example's outputs, of any shape; or the Jacobians themselves,
+            [item, pixel, latent].
+        codes: Where, one row an item.
         likelihood: Its curvature A^2 weighs the outputs (allen2024, Eq. 6 and erratum E7).
-        outputs: With Jacobians of a Bernoulli decoder: its logits.
+        outputs: With Jacobians of a Bernoulli decoder: its logits [item, pixel].
         chunk: Items at a time.
 
     >>> float(local_geometry(lambda z: 3 * z, np.zeros((1, 1))).gram[0, 0, 0])

@@ -50,7 +50,7 @@ def off_diagonal_share(matrices: Float[AnyArray, "*batch latent latent"]) -> Flo
     squares = np.asarray(matrices, np.float64) ** 2
     total = squares.sum((-2, -1))
     off = total - np.diagonal(squares, 0, -2, -1).sum(-1)
-    return np.sqrt(np.maximum(off, 0) / np.where(total > 0, total, 1))
+    return np.asarray(np.sqrt(np.maximum(off, 0) / np.where(total > 0, total, 1)))
 
 
 def likelihood_hessians(

@@ -71,7 +71,7 @@ def turn_cost(
 
 
 def free_angles(
-    gram: Float[AnyArray, "item latent latent"],
+    gram: AnyArray,
     *,
     floor: float = 0.0,
     tolerance: float = TOLERANCE,
@@ -84,7 +84,7 @@ def free_angles(
     depends on what training can tell, which is what `tolerance` states.
 
     Args:
-        gram: J'J, or D'A^2D, of each item.
+        gram: J'J, or D'A^2D, [item, latent, latent].
         floor: beta for D'A^2D: the squared norm at which a latent collapses.
         tolerance: Nats of KL an item that count as nothing.
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from untwist.types import InputError, known, nearest
+from untwist.types import AnyArray, InputError, known, nearest
 
 LikelihoodName = Literal["squared_error", "gaussian", "bernoulli"]
 
@@ -24,7 +24,7 @@ class Likelihood(eqx.Module):
     name: str = eqx.field(static=True)
     variance: Float[Array, "..."]
 
-    def log_prob(self, output: Float[Array, " pixel"], x: Float[Array, " pixel"]) -> Array:
+    def log_prob(self, output: Float[AnyArray, " pixel"], x: Float[AnyArray, " pixel"]) -> Array:
         """Returns log p(x|y), without its constant for a squared error."""
         if self.name == "bernoulli":
             return jnp.sum(x * output - jax.nn.softplus(output))
@@ -33,20 +33,22 @@ class Likelihood(eqx.Module):
             return square
         return square - 0.5 * x.size * jnp.log(2 * jnp.pi * self.variance)
 
-    def pull(self, output: Float[Array, " pixel"], x: Float[Array, " pixel"]) -> Array:
+    def pull(self, output: Float[AnyArray, " pixel"], x: Float[AnyArray, " pixel"]) -> Array:
         """Returns the derivative of log p(x|y) in y."""
         if self.name == "bernoulli":
-            return x - jax.nn.sigmoid(output)
-        return (x - output) / self.variance
+            return jnp.asarray(x) - jax.nn.sigmoid(output)
+        return jnp.asarray(x - output) / self.variance
 
-    def curvature(self, output: Float[Array, " pixel"]) -> Float[Array, " pixel"]:
+    def curvature(self, output: Float[AnyArray, " pixel"]) -> Array:
         """Returns minus the second derivative of log p(x|y) in y, whatever x."""
         if self.name == "bernoulli":
             mean = jax.nn.sigmoid(output)
             return mean * (1 - mean)
         return jnp.broadcast_to(1 / self.variance, output.shape).astype(output.dtype)
 
-    def divergence(self, clean: Float[Array, " pixel"], noisy: Float[Array, " pixel"]) -> Array:
+    def divergence(
+        self, clean: Float[AnyArray, " pixel"], noisy: Float[AnyArray, " pixel"]
+    ) -> Array:
         """Returns KL(p(.|clean) || p(.|noisy)): half the square of the change over the variance."""
         if self.name == "bernoulli":
             rise = jax.nn.softplus(noisy) - jax.nn.softplus(clean)

@@ -184,7 +184,7 @@ def _fit_tanh(linear: Array, noise: Array, target: Array, steps: int) -> tuple[A
     start = jnp.concatenate([linear / scale, jnp.zeros(1), jnp.log(scale)[None]])
     error = lambda p: jnp.sum((_tanh(p, noise) - target) ** 2)  # noqa: E731
 
-    def step(_: int, state: tuple[Array, ...]) -> tuple[Array, ...]:
+    def step(_: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
         now, damping, before, change = state
         residual = _tanh(now, noise) - target
         slopes = _tanh_slopes(now, noise)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
@@ -23,16 +23,18 @@ class Matching:
         by_correlation: The latent of each factor that maximizes the sum of correlations; -1 for a
             factor that is left without one.
         by_information: The same by information, which sees periodic and categorical factors.
+        varies: Whether each factor takes more than one value; the others have no latent.
     """
 
     correlation: Float[ndarray, "latent factor"]
     information: Float[ndarray, "latent factor"]
     by_correlation: Int[ndarray, " factor"]
     by_information: Int[ndarray, " factor"]
+    varies: Bool[ndarray, " factor"]
 
 
 def match_factors(
-    codes: Float[AnyArray, "item latent"], factors: AnyArray, *, active: AnyArray | None = None
+    codes: AnyArray, factors: AnyArray, *, active: AnyArray | None = None
 ) -> Matching:
     """Returns which latent encodes which factor, by rank correlation and by mutual information.
 
@@ -58,6 +60,7 @@ def match_factors(
         information,
         _assign(correlation, allowed),
         _assign(information, allowed),
+        (factors != factors[:1]).any(0),
     )
 
 

@@ -7,10 +7,8 @@ from numpy import ndarray
 from untwist.mechanism.orthogonality import distance_to_orthogonality, nearest_axes
 from untwist.types import AnyArray, InputError
 
-Matrices = Float[AnyArray, "model *item pixel latent"]
 
-
-def od_score(matrices: Matrices) -> Float[ndarray, " model"]:
+def od_score(matrices: AnyArray) -> Float[ndarray, " model"]:
     """Returns the orthogonality deviation of each model's local matrices M, beside the others'.
 
     `(d_U + d_S + d_V) / 3` with `d_X = ||X - X^||_F^2` over the largest among the models at the

@@ -34,7 +34,7 @@ class Spectrum:
     @property
     def rank(self) -> Shaped[ndarray, "*batch"]:
         """How many singular values are not zero."""
-        return np.sum(self.values > np.sqrt(RANK) * self.values[..., :1], axis=-1)
+        return np.asarray(np.sum(self.values > np.sqrt(RANK) * self.values[..., :1], axis=-1))
 
 
 def spectrum(gram: Grams) -> Spectrum:
@@ -132,7 +132,7 @@ def polar_distance(gram: Grams) -> Float[ndarray, "*batch"]:
     0.369184
     """
     values = np.linalg.eigvalsh(cosines(gram))
-    return np.sqrt(np.sum((np.sqrt(np.maximum(values, 0)) - 1) ** 2, axis=-1))
+    return np.asarray(np.sqrt(np.sum((np.sqrt(np.maximum(values, 0)) - 1) ** 2, axis=-1)))
 
 
 def hadamard_gap(gram: Grams) -> Float[ndarray, "*batch"]:

@@ -44,12 +44,10 @@ class Polarization:
 
     def over_pruned(self, factors: int) -> Shaped[ndarray, "*member"]:
         """Returns whether fewer latents are active than there are factors (zietlow2021, 5.3)."""
-        return self.active.sum(-1) < factors
+        return np.asarray(self.active.sum(-1) < factors)
 
 
-def polarization(
-    mean: Float[AnyArray, "*member item latent"], sigma: Float[AnyArray, "*member item latent"]
-) -> Polarization:
+def polarization(mean: AnyArray, sigma: AnyArray) -> Polarization:
     """Returns which latents a diagonal posterior uses, and the error of the polarized KL.
 
     Passive: sigma^2 near 1, so that no code is told from another. Active: sigma^2 well below 1.
@@ -59,8 +57,8 @@ def polarization(
     `KL - KL_polarized = sum_active sigma^2 / 2 + KL_passive` exactly.
 
     Args:
-        mean: Posterior means.
-        sigma: Posterior standard deviations.
+        mean: Posterior means, [*member, item, latent].
+        sigma: Posterior standard deviations, of the same shape.
 
     Reference: rolinek2019, Definition 1, Eq. 10 and 30; zietlow2021, Eq. 8 drops the factor 1/2
         and the constant (erratum E2).
@@ -85,8 +83,8 @@ def polarization(
     mixed = (share > MIXED_SHARE) & (share < 1 - MIXED_SHARE)
     kinds = np.where(mixed, "mixed", np.where(active, "active", "passive"))
     square, logs = (mean**2).mean(-2), np.log(variance).mean(-2)
-    kl = 0.5 * (square + spread - logs - 1).sum(-1)
-    polarized = 0.5 * np.where(active, square - logs - 1, 0).sum(-1)  # Eq. 10
+    kl = np.asarray(0.5 * (square + spread - logs - 1).sum(-1))
+    polarized = np.asarray(0.5 * np.where(active, square - logs - 1, 0).sum(-1))  # Eq. 10
     return Polarization(
         kinds, active, share, spread, square, kl, polarized, relative_kl_error(kl, polarized)
     )

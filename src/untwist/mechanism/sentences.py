@@ -17,7 +17,7 @@ def sentences(found: Explanation, *, names: Sequence[str] | None) -> tuple[str, 
         names: Names of the factors, if there are any.
     """
     labels = [] if names is None else list(names)
-    said = [*_activity(found), *_pruned(found, labels), *_freedom(found), *_orthogonality(found)]
+    said = [*_activity(found), *_pruned(found), *_freedom(found), *_orthogonality(found)]
     said += [*_factors(found, labels), *_directions(found), *_polarized(found), *_loss(found)]
     return (*said, *_precision(found), *_fits(found), *_independence(found))
 
@@ -40,12 +40,14 @@ def _activity(found: Explanation) -> Iterator[str]:
         yield f"{_latents(mixed)} {_are(mixed)} mixed: used for some examples and not for others."
 
 
-def _pruned(found: Explanation, names: Sequence[str]) -> Iterator[str]:
-    count = int(found.active.sum())
-    if found.posterior != "none" and 0 < count < len(names):
+def _pruned(found: Explanation) -> Iterator[str]:
+    if found.matching is None or found.posterior == "none":
+        return
+    count, factors = int(found.active.sum()), int(found.matching.varies.sum())
+    if 0 < count < factors:
         yield (
-            f"There are fewer active latents ({count}) than factors ({len(names)}): the KL term "
-            "has pruned too much to keep the factors apart."
+            f"There are fewer active latents ({count}) than factors that vary ({factors}): the KL "
+            "term has pruned too much to keep the factors apart."
         )
 
 
@@ -98,6 +100,8 @@ def _factors(found: Explanation, names: Sequence[str]) -> Iterator[str]:
     scores = found.matching.information
     for factor, latent in enumerate(found.matching.by_information):
         name = names[factor]
+        if not found.matching.varies[factor]:
+            continue
         if latent < 0:
             yield f"No latent is left for {name}."
             continue

@@ -23,8 +23,9 @@ class Depth:
 
     Attributes:
         items: Items for Gram matrices and everything made of them.
-        costly_items: Items for Hessians, the loss split and steepness between the data.
-        fit_items: Items for local fits, and for directions of the data.
+        costly_items: Items for Hessians, the loss split and steepness between the data; 0 leaves
+            them out.
+        fit_items: Items for local fits, and for directions of the data; 0 leaves them out.
         draws: Noisy codes an item for the loss split.
         steps: Points of a traversal.
         chunk: Items at a time; what bounded memory allows if None.

@@ -1,5 +1,6 @@
 """The variational autoencoder: an encoder, a posterior, a decoder and a likelihood."""
 
+from dataclasses import replace
 from typing import TypeVar
 
 import equinox as eqx
@@ -27,6 +28,7 @@ class VAE(eqx.Module):
         latents: The number of latents.
         precision: The type that the two networks compute in; parameters and everything after the
             networks (posterior, likelihood, loss) stay float32.
+        fused: Whether the convolutions run as the GPU kernels that only training can use.
     """
 
     encoder: Encoder
@@ -35,10 +37,11 @@ class VAE(eqx.Module):
     posterior: str = eqx.field(static=True)
     latents: int = eqx.field(static=True)
     precision: str = eqx.field(static=True, default="float32")
+    fused: bool = eqx.field(static=True, default=False)
 
     def encode(self, x: Float[Array, "*shape"]) -> AbstractPosterior:
         """Returns q(z|x)."""
-        features = _cast(self.encoder, self.precision)(x.astype(self.precision))
+        features = _cast(self.encoder, self.precision)(x.astype(self.precision), fused=self.fused)
         return POSTERIORS[self.posterior].from_features(features.astype(jnp.float32), self.latents)
 
     def decode(self, z: Float[Array, " latent"]) -> Float[Array, "*shape"]:
@@ -48,7 +51,15 @@ class VAE(eqx.Module):
                 "this model is an encoder alone, as pcl trains it, so it can decode nothing: "
                 "reconstructions, traversals and all that looks at a decoder need another objective"
             )
-        return _cast(self.decoder, self.precision)(z.astype(self.precision)).astype(jnp.float32)
+        decoder = _cast(self.decoder, self.precision)
+        return decoder(z.astype(self.precision), fused=self.fused).astype(jnp.float32)
+
+    def narrowed(self) -> "VAE":
+        """Returns the model with its networks in the type they compute in; itself in float32."""
+        if self.precision == "float32":
+            return self
+        networks = {"encoder": self.encoder, "decoder": self.decoder}
+        return replace(self, **_cast(networks, self.precision))
 
     def reconstruct(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Returns E[x|z] at the posterior's mean."""
@@ -85,6 +96,23 @@ def build(
         posterior,
         latents,
         precision,
+    )
+
+
+def fuse(tree: Tree, fused: bool | None = None) -> Tree:
+    """Returns the tree with every model's convolutions as GPU kernels, or as plain operations.
+
+    The kernels differentiate backwards, and once. They are for training and for encoding.
+
+    Args:
+        tree: A model, or anything with models in it, as an optimizer's state is.
+        fused: Whether to use the kernels; where there is a GPU if None.
+    """
+    choice = jax.default_backend() == "gpu" if fused is None else fused
+    return jax.tree.map(
+        lambda node: replace(node, fused=choice) if isinstance(node, VAE) else node,
+        tree,
+        is_leaf=lambda node: isinstance(node, VAE),
     )
 
 

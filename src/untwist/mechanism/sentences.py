@@ -7,6 +7,7 @@ import numpy as np
 from untwist.mechanism.explanation import Explanation
 from untwist.mechanism.identifiability import WARN_ANGLE
 from untwist.mechanism.polarized import HOLDS
+from untwist.mechanism.subject import NO_DECODER
 
 
 def sentences(found: Explanation, *, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -53,6 +54,9 @@ def _pruned(found: Explanation) -> Iterator[str]:
 
 def _freedom(found: Explanation) -> Iterator[str]:
     if found.active.sum() < 2:
+        return
+    if found.reasons.get("free") == NO_DECODER:
+        yield "There is no decoder to look at: what follows is of the codes alone."
         return
     if found.posterior == "none":
         yield (

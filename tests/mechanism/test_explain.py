@@ -1,5 +1,6 @@
 """`explain`: one call on planted models, on degenerate ones, and on bare arrays."""
 
+import sys
 from dataclasses import replace
 
 import jax
@@ -258,3 +259,12 @@ def test_misuse_is_one_sentence():
         explain(polar, (mean, None), key=KEY, beta=-1.0)
     with pytest.raises(InputError, match="variance above 0"):
         as_likelihood("gaussian", 0.0)
+
+
+def test_pytorch_is_needed_only_for_its_models(monkeypatch):
+    from untwist.mechanism.torch import TorchDecoder, torch_encoder
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for wrap in (TorchDecoder, torch_encoder):
+        with pytest.raises(InputError, match=r"not installed: pip install 'untwist\[torch\]'"):
+            wrap(None)

@@ -15,6 +15,7 @@ from untwist.types import InputError
 KEY = jax.random.key(0)
 DRAW = np.random.default_rng(0)
 SMALL = Depth(items=60, costly_items=20, fit_items=4, draws=8, steps=5)
+UNFITTED = replace(SMALL, fit_items=0)
 LIGHT = Depth(items=60, costly_items=0, fit_items=0, steps=3)
 NAMES = ("size", "angle", "color")
 
@@ -124,7 +125,7 @@ def test_dependent_columns_are_said():
 
 def test_all_passive():
     nothing = lambda z: jnp.ones(4) + 0 * z.sum()  # noqa: E731
-    found = explained(nothing, 3, sigma=np.ones((120, 3), np.float32), depth=SMALL)
+    found = explained(nothing, 3, sigma=np.ones((120, 3), np.float32), depth=UNFITTED)
     table = table_of(found)
     assert table["active_latents"] == 0
     assert len(found.sentences) == 1
@@ -141,7 +142,7 @@ def test_one_latent():
 
 def test_one_item():
     decode, _ = linear([6.0, 3.0, 1.5], np.eye(3))
-    found = explained(decode, 3, items=1, depth=SMALL)
+    found = explained(decode, 3, items=1, depth=UNFITTED)
     table = table_of(found)
     assert table["distance"] == pytest.approx(0, abs=1e-3)
     assert table["overlap"] is None
@@ -173,7 +174,7 @@ def test_a_full_covariance():
 def test_bernoulli_logits_and_the_weight_of_their_curvature():
     decode = lambda z: jnp.stack([3 * z[0], z[0] + 2 * z[1], z[1]])  # noqa: E731
     found = explained(
-        decode, 2, sigma=np.full((120, 2), 0.3, np.float32), likelihood="bernoulli", depth=SMALL
+        decode, 2, sigma=np.full((120, 2), 0.3, np.float32), likelihood="bernoulli", depth=UNFITTED
     )
     table = table_of(found)
     assert table["distance_weighted"] != pytest.approx(table["distance"], abs=1e-3)

@@ -194,6 +194,25 @@ def test_bare_arrays_give_all_that_arrays_can():
         explain(jacobians(polar, mean)[:70], (mean, sigma), key=KEY)
 
 
+def test_an_encoder_alone_is_explained_by_its_codes():
+    """What needs no decoder is there; all else says why not, and nothing is said of axes."""
+    draw = np.random.default_rng(0)
+    factors = draw.integers(0, 4, (300, 2))
+    mean = factors[:, ::-1] + 0.01 * draw.standard_normal((300, 2))
+    found = explain(None, (mean, None), mean, factors, key=KEY)
+    assert found.matching is not None
+    assert found.total_correlation is not None
+    reason = "needs a decoder, and the model is an encoder alone"
+    alone = ["orthogonality", "factorization", "free", "noise", "covariance", "split", "hessian"]
+    for name in [*alone, "elbo", "fits", "profiles", "plateau", "directions"]:
+        assert getattr(found, name) is None
+        assert found.reasons[name] == reason
+    assert found.items == 0
+    assert "column_norms" not in found.figures
+    assert "There is no decoder to look at: what follows is of the codes alone." in found.sentences
+    assert not any("axes" in sentence for sentence in found.sentences)
+
+
 def test_generators_as_functions_and_as_arrays():
     factors = DRAW.uniform(0.5, 1.5, (80, 2))
     mean = factors.astype(np.float32)

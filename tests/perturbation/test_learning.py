@@ -115,6 +115,18 @@ class LinearReading(eqx.Module):
         return jnp.stack([x.ravel() @ self.weight + self.bias, jnp.float32(-6.0)])
 
 
+def test_without_the_common_pattern_the_mean_over_images_gets_no_gradient():
+    """All images have one row of factors, so that nothing but the mean is left to learn."""
+    data, stacked = bars(), models(bars())
+    alike = replace(data, factors=np.zeros_like(data.factors))
+    for common in (True, False):
+        procedure = replace(FAST, common=common)
+        start = start_players(alike, stacked, procedure).manipulation
+        moved = list(learn(alike, stacked, procedure))[-1].players.manipulation
+        before, after = (m(jnp.zeros(2) - 1, jnp.int32(0)) for m in (start, moved))
+        assert bool(jnp.abs(after - before).max() > 1e-3) == common
+
+
 def test_a_learning_that_diverges_says_so():
     data, stacked = bars(), models(bars())
     broken = jax.tree.map(lambda leaf: leaf * jnp.nan, stacked)

@@ -22,7 +22,7 @@ SHAPES3D = 0.175
 
 @dataclass(frozen=True)
 class Perturb:
-    """Make the dataset that defeats VAEs: same factors, images changed a little, scores gone.
+    """Make the dataset that was built to defeat VAEs: same factors, images changed a little.
 
     Four steps, each kept in the directory, so that a killed call goes on with --resume:
 
@@ -76,10 +76,15 @@ class Perturb:
     """Rounds of learning: three batches for the decoders and one for the manipulation each."""
     manipulation_learning_rate: float = 1e-4
     """Of the manipulation and of the decoders that it plays against."""
+    common: bool = True
+    """Let the manipulation learn its mean over images too; without, it cannot become a veil that
+    is the same on all images, as it may with a large epsilon."""
     samples: int = 5
     """Latent samples an image in these rounds."""
     decoder_batches: int = 3
     """Batches for the decoders in a round."""
+    reader_steps: int = 2000
+    """Steps of the regressors that say what is left of the factors."""
     log_every: int = 100
     """Steps or rounds a log."""
     checkpoint_seconds: float = 30.0
@@ -105,6 +110,7 @@ class Perturb:
             rounds=self.rounds,
             batch=self.batch,
             samples=self.samples,
+            common=self.common,
             decoder_batches=self.decoder_batches,
             learning_rate=self.manipulation_learning_rate,
             architecture=spec.architecture,
@@ -119,7 +125,8 @@ class Perturb:
                 f"but got --choose {self.choose} and --members {self.members}"
             )
         population = None if self.population is None else str(self.population.resolve())
-        return Plan(spec, procedure, population, self.score, self.choose, self.items)
+        choice = (self.score, self.choose, self.items, self.reader_steps)
+        return Plan(spec, procedure, population, *choice)
 
     def spec(self) -> Spec:
         """Returns the population to train."""

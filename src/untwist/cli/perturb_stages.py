@@ -85,6 +85,7 @@ class Plan:
         score: What says how disentangled a member is.
         choose: How many members of each kind.
         items: At most how many examples to score on.
+        reader_steps: Steps of the regressors that say what is left of the factors.
     """
 
     spec: Spec
@@ -93,10 +94,12 @@ class Plan:
     score: str = "mig"
     choose: int = 1
     items: int = 10_000
+    reader_steps: int = 2000
 
     def table(self) -> dict[str, Any]:
         """Returns the plan as nested tables, to be stored."""
         choice = {"score": self.score, "choose": self.choose, "items": self.items}
+        choice |= {"reader_steps": self.reader_steps}
         if self.population is not None:
             choice["population"] = self.population
         return choice | {"spec": self.spec.table(), "procedure": asdict(self.procedure)}
@@ -111,6 +114,7 @@ class Plan:
             table["score"],
             table["choose"],
             table["items"],
+            table["reader_steps"],
         )
 
 
@@ -296,10 +300,13 @@ class Stages:
             name: [] for name in ("dataset", "factor", "original", "perturbed", "found")
         }
         seed = self.plan.procedure.seed
-        original = factor_r2(self.source, seed=seed)
+        steps = self.plan.reader_steps
+        original = factor_r2(self.source, steps=steps, seed=seed)
         for name, path in self.datasets.items():
             changed = open_perturbed(path, source=self.source)
-            kept = measure_preservation(self.source, changed, seed=seed, before=original)
+            kept = measure_preservation(
+                self.source, changed, steps=steps, seed=seed, before=original
+            )
             for factor, before, after in zip(
                 kept.factors, kept.original, kept.perturbed, strict=True
             ):

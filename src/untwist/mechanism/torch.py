@@ -21,7 +21,7 @@ from untwist.mechanism.decoder import AbstractDecoder, PerItem
 from untwist.types import AnyArray, InputError, nearest
 
 try:
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as error:
     raise InputError(
         "PyTorch models need PyTorch, which is not installed: pip install 'untwist[torch]'"

@@ -24,7 +24,7 @@ from untwist.models.posterior import (
     normal_log_prob,
 )
 from untwist.models.traversal import traverse
-from untwist.models.vae import VAE, build
+from untwist.models.vae import VAE, build, fuse
 
 __all__ = [
     "ARCHITECTURES",
@@ -46,6 +46,7 @@ __all__ = [
     "Regression",
     "SquaredError",
     "build",
+    "fuse",
     "marginal_kl",
     "normal_log_prob",
     "squared_error_beta",

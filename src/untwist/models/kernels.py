@@ -1,283 +1,295 @@
-"""GPU kernels: a stride-2 convolution, its transpose and its weight gradient, bias and relu inside.
+"""GPU kernels: the stride-2 convolution, its transpose, and the gradient in their weights.
 
-Each kernel serves one member; `vmap` gives it one more axis of programs. Patches are never stored:
-a program gathers the pixels of its tile tap by tap. Images are bfloat16 or float32, products add up
-in float32. The same functions run anywhere with `interpret=True`, which is how they are tested.
+Patches are never stored. A program owns a tile of pixels and gathers what a tap needs from the
+image as it is; bias, activation and the activation's gradient happen before its one store. Images
+are bfloat16 or float32, products add up in float32 (tf32 where images are float32). Each kernel
+serves one member: `vmap` adds an axis of programs.
+
+They are written in Pallas for its Triton backend. On a CPU the same code is interpreted, slowly,
+which is how it is tested against `untwist.models.convolution`.
+
+Reference: docs/performance.md; benchmarks/gpu/RECORD.md for what else was tried.
 """
 
 from functools import partial
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton as plt
+from jax.experimental.pallas import triton
 from jaxtyping import Array, Float
 
+TILE = 128
+"""Pixels a program."""
+SIDE = 128
+"""Rows and columns of weights a program."""
+FAT = 16
+"""From so many channels on, a tap is a product of its own."""
 
-def _interpreted():
-    return COMPILED is False
+
+def halve(
+    x: Float[Array, "item height width channel"],
+    weight: Float[Array, "4 4 channel out"],
+    bias: Float[Array, " out"] | None = None,
+    gate: Float[Array, "item half_height half_width out"] | None = None,
+    *,
+    relu: bool = False,
+) -> Float[Array, "item half_height half_width out"]:
+    """Returns the convolution of kernel 4x4, stride 2 and padding 1.
+
+    Args:
+        x: Images of at most 4 channels, or of a power of two from 16.
+        weight: As in `downsample`; its outputs are a power of two from 16.
+        bias: Added, if given.
+        gate: Where this is not above 0 the result is 0, if given.
+        relu: Whether to rectify the result.
+    """
+    items, height, width, _ = x.shape
+    out = weight.shape[-1]
+    shape = (items, height // 2, width // 2, out)
+    kernel = _halve_fat if x.shape[-1] >= FAT else _halve_thin
+    grid = pl.cdiv(items * shape[1] * shape[2], TILE)
+    return _convolve(kernel, (x, weight, bias, gate), shape, relu, grid)
 
 
-COMPILED = jax.default_backend() != "cpu"
+def double(
+    x: Float[Array, "item height width channel"],
+    weight: Float[Array, "4 4 channel out"],
+    bias: Float[Array, " out"] | None = None,
+    gate: Float[Array, "item double_height double_width out"] | None = None,
+    *,
+    relu: bool = False,
+) -> Float[Array, "item double_height double_width out"]:
+    """Returns the transposed convolution of kernel 4x4, stride 2 and padding 1.
+
+    The arguments are those of `halve`; channels and outputs are powers of two from 16.
+    """
+    items, height, width, _ = x.shape
+    shape = (items, 2 * height, 2 * width, weight.shape[-1])
+    grid = 4 * pl.cdiv(items * height * width, TILE)
+    return _convolve(_double, (x, weight, bias, gate), shape, relu, grid)
 
 
-def _tile(ref, offsets, mask):
+def weight_gradient(
+    large: Float[Array, "item height width channel"],
+    small: Float[Array, "item half_height half_width out"],
+) -> Float[Array, "4 4 channel out"]:
+    """Returns the sum of large[2i + a - 1, 2j + b - 1] outer small[i, j], at [a, b], in float32.
+
+    Channels and outputs are powers of two from 16. Blocks of 2x2 pixels of the large image meet
+    windows of 2x2 pixels of the small one, so that every pixel of the large one is read once.
+    """
+    items, height, width, channel = large.shape
+    out, tile, steps = small.shape[-1], 32, 36
+    blocks = items * (height // 2 + 1) * (width // 2 + 1)
+    steps = min(steps, pl.cdiv(blocks, tile))
+    rows, columns = min(SIDE, 4 * channel), min(SIDE, 4 * out)
+    kernel = partial(
+        _weights, shape=large.shape, out=out, tile=tile, steps=steps, rows=rows, columns=columns
+    )
+    grid = ((4 * channel // rows) * (4 * out // columns), pl.cdiv(blocks, tile * steps))
+    sums = _launch(kernel, (large, small), 16 * channel * out, grid, warps=8, stages=4)
+    taps = sums.reshape(2, 2, channel, 2, 2, out)[:, :, :, ::-1, ::-1]
+    return taps.transpose(3, 0, 4, 1, 2, 5).reshape(4, 4, channel, out)
+
+
+def thin_weight_gradient(
+    large: Float[Array, "item height width channel"],
+    small: Float[Array, "item half_height half_width out"],
+) -> tuple[Float[Array, "4 4 channel out"], Float[Array, " out"]]:
+    """Returns `weight_gradient` of a large image of at most 4 channels, and the sum of the small.
+
+    The sum is the gradient of a bias; it costs one more row of the same product.
+    """
+    channel, out, steps = large.shape[-1], small.shape[-1], 32
+    pixels = small.size // out
+    steps = min(steps, pl.cdiv(pixels, TILE))
+    rows = pl.next_power_of_2(16 * channel + 1)
+    kernel = partial(_thin_weights, shape=large.shape, out=out, tile=TILE, steps=steps, rows=rows)
+    grid = (1, pl.cdiv(pixels, TILE * steps))
+    sums = _launch(kernel, (large, small), rows * out, grid).reshape(rows, out)
+    return sums[: 16 * channel].reshape(4, 4, channel, out), sums[16 * channel]
+
+
+def _halve_fat(x_ref, weight_ref, finish, *, shape, out):
+    items, height, width, channel = shape
+    index = pl.program_id(0) * TILE + jnp.arange(TILE)
+    item, i, j = _pixel(index, height // 2, width // 2)
+    c, o = jnp.arange(channel), jnp.arange(out)
+
+    def tap(k, y):
+        row, column = 2 * i + (k >> 2) - 1, 2 * j + (k & 3) - 1
+        x = _pixels(x_ref, item, row, column, shape)
+        return y + _product(x, weight_ref[(k * channel + c)[:, None] * out + o[None]])
+
+    y = lax.fori_loop(0, 16, tap, jnp.zeros((TILE, out), jnp.float32))
+    finish(y, index[:, None] * out + o[None], item < items)
+
+
+def _halve_thin(x_ref, weight_ref, finish, *, shape, out):
+    items, height, width, channel = shape
+    index = pl.program_id(0) * TILE + jnp.arange(TILE)
+    item, i, j = _pixel(index, height // 2, width // 2)
+    x = _patches(x_ref, item, i, j, shape, pl.next_power_of_2(16 * channel))
+    k, o = jnp.arange(x.shape[1]), jnp.arange(out)
+    real = jnp.broadcast_to((k < 16 * channel)[:, None], (k.size, out))
+    weight = _load(weight_ref, k[:, None] * out + o[None], real)
+    finish(_product(x, weight), index[:, None] * out + o[None], item < items)
+
+
+def _double(x_ref, weight_ref, finish, *, shape, out):
+    """A program makes one of four phases: the rows and columns that are even, or odd."""
+    items, height, width, channel = shape
+    program = pl.program_id(0)
+    r, s = (program >> 1) & 1, program & 1
+    index = (program >> 2) * TILE + jnp.arange(TILE)
+    item, i, j = _pixel(index, height, width)
+    c, o = jnp.arange(channel), jnp.arange(out)
+
+    def tap(k, y):
+        u, v = k >> 1, k & 1
+        x = _pixels(x_ref, item, i + r - u, j + s - v, shape)
+        place = (2 * u + 1 - r) * 4 + 2 * v + 1 - s
+        return y + _product(x, weight_ref[(place * channel + c)[:, None] * out + o[None]])
+
+    y = lax.fori_loop(0, 4, tap, jnp.zeros((TILE, out), jnp.float32))
+    start = ((item * 2 * height + 2 * i + r) * 2 * width + 2 * j + s) * out
+    finish(y, start[:, None] + o[None], item < items)
+
+
+def _weights(large_ref, small_ref, y_ref, *, shape, out, tile, steps, rows, columns):
+    items, height, width, channel = shape
+    h, w = height // 2, width // 2
+    part, first = pl.program_id(0), pl.program_id(1) * steps
+    across = 4 * out // columns
+    k = _quotient(part, across) * rows + jnp.arange(rows)
+    n = _remainder(part, across) * columns + jnp.arange(columns)
+    (r, s, c), (u, v, o) = _pixel(k, 2, channel), _pixel(n, 2, out)
+
+    def step(t, y):
+        index = (first + t) * tile + jnp.arange(tile)
+        item, i, j = (part[:, None] for part in _pixel(index, h + 1, w + 1))
+        row, column = 2 * i - 1 + r[None], 2 * j - 1 + s[None]
+        offsets = ((item * height + row) * width + column) * channel + c[None]
+        large = _load(large_ref, offsets, _inside(row, column, height, width) & (item < items))
+        row, column = i - 1 + u[None], j - 1 + v[None]
+        offsets = ((item * h + row) * w + column) * out + o[None]
+        small = _load(small_ref, offsets, _inside(row, column, h, w) & (item < items))
+        return y + _product(large, small, turned=True)
+
+    y = lax.fori_loop(0, steps, step, jnp.zeros((rows, columns), jnp.float32))
+    y_ref[k[:, None] * (4 * out) + n[None]] = y
+
+
+def _thin_weights(large_ref, small_ref, y_ref, *, shape, out, tile, steps, rows):
+    items, height, width, channel = shape
+    first, k, o = pl.program_id(1) * steps, jnp.arange(rows), jnp.arange(out)
+
+    def step(t, y):
+        index = (first + t) * tile + jnp.arange(tile)
+        item, i, j = _pixel(index, height // 2, width // 2)
+        large = _patches(large_ref, item, i, j, shape, rows)
+        one = (k == 16 * channel)[None] & (item < items)[:, None]
+        large = jnp.where(one, jnp.ones_like(large), large)
+        real = jnp.broadcast_to((item < items)[:, None], (tile, out))
+        small = _load(small_ref, index[:, None] * out + o[None], real)
+        return y + _product(large, small, turned=True)
+
+    y = lax.fori_loop(0, steps, step, jnp.zeros((rows, out), jnp.float32))
+    y_ref[k[:, None] * out + o[None]] = y
+
+
+def _convolve(kernel, arrays, shape, relu, grid):
+    """A convolution's kernel, with the end common to all of them: bias, activation, gate, store."""
+    x, weight, bias, gate = arrays
+    out = shape[-1]
+
+    def body(x_ref, weight_ref, *rest):
+        rest, y_ref = list(rest[:-1]), rest[-1]
+        bias_ref = None if bias is None else rest.pop(0)
+        gate_ref = None if gate is None else rest.pop(0)
+
+        def finish(y, offsets, real):
+            real = jnp.broadcast_to(real[:, None], y.shape)
+            if bias_ref is not None:
+                y = y + bias_ref[jnp.arange(out)].astype(jnp.float32)[None]
+            y = jnp.maximum(y, 0) if relu else y
+            if gate_ref is not None:
+                y = jnp.where(_load(gate_ref, offsets, real) > 0, y, 0)
+            triton.store(y_ref.at[offsets], y.astype(y_ref.dtype), mask=real)
+
+        kernel(x_ref, weight_ref, finish, shape=x.shape, out=out)
+
+    body.__name__ = kernel.__name__.strip("_")
+    size = shape[0] * shape[1] * shape[2] * out
+    given = tuple(array for array in arrays if array is not None)
+    return _launch(body, given, size, (grid,), dtype=x.dtype).reshape(shape)
+
+
+def _launch(kernel, arrays, size, grid, *, dtype=jnp.float32, warps=4, stages=3):
+    """The kernel's output on flat arrays, added up over the second axis of a grid that has one."""
+    parts = grid[1:]
+    block = (None, size) if parts else (size,)
+    y = pl.pallas_call(
+        kernel,
+        grid=grid,
+        in_specs=[pl.BlockSpec((array.size,), lambda *_: (0,)) for array in arrays],
+        out_specs=pl.BlockSpec(block, lambda *place: (place[-1], 0) if parts else (0,)),
+        out_shape=jax.ShapeDtypeStruct((*parts, size), dtype),
+        compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages),
+        interpret=jax.default_backend() == "cpu",
+        name=getattr(kernel, "__name__", None) or kernel.func.__name__.strip("_"),
+    )(*(array.reshape(-1) for array in arrays))
+    return jnp.sum(y, axis=0) if parts else y
+
+
+def _pixels(ref, item, row, column, shape):
+    """All channels of one pixel a row; zeros outside the images."""
+    items, height, width, channel = shape
+    c = jnp.arange(channel)
+    start = ((item * height + row) * width + column) * channel
+    mask = _inside(row, column, height, width) & (item < items)
+    return _load(ref, start[:, None] + c[None], jnp.broadcast_to(mask[:, None], (TILE, channel)))
+
+
+def _patches(ref, item, i, j, shape, size):
+    """The 4x4 patch of one pixel a row, by tap and channel, filled up with zeros to this size."""
+    items, height, width, channel = shape
+    k = jnp.arange(size)
+    row = 2 * i[:, None] + (_quotient(k, 4 * channel) - 1)[None]
+    column = 2 * j[:, None] + (_remainder(_quotient(k, channel), 4) - 1)[None]
+    item = item[:, None]
+    mask = _inside(row, column, height, width) & (item < items) & (k < 16 * channel)[None]
+    offsets = ((item * height + row) * width + column) * channel + _remainder(k, channel)[None]
+    return _load(ref, offsets, mask)
+
+
+def _load(ref, offsets, mask):
     """The entries at these offsets, zero where the mask is false."""
-    return plt.load(ref.at[offsets], mask=mask, other=0)
+    return triton.load(ref.at[offsets], mask=mask, other=0)
+
+
+def _product(x, y, *, turned=False):
+    """X @ y, or the transpose of x @ y, added up in float32."""
+    numbers = (((0 if turned else 1,), (0,)), ((), ()))
+    return lax.dot_general(x, y, numbers, preferred_element_type=jnp.float32)
 
 
 def _pixel(index, height, width):
     """Item, row and column of a pixel's number."""
-    return _div(index, height * width), _rem(_div(index, width), height), _rem(index, width)
+    rows = _quotient(index, width)
+    return _quotient(rows, height), _remainder(rows, height), _remainder(index, width)
 
 
-def _div(x, y):
-    """x // y for numbers that are not negative: one instruction where y is a power of two."""
-    return jax.lax.div(x, jnp.full_like(x, y))
+def _quotient(x, y):
+    """X // y of numbers that are not negative: without the instructions for those that are."""
+    return lax.div(x, jnp.full_like(x, y))
 
 
-def _rem(x, y):
-    return jax.lax.rem(x, jnp.full_like(x, y))
-
-
-def _product(x, y, axis=1, split=False):
-    """x @ y, or with axis 0 the transpose of x @ y, added up in float32."""
-    numbers = (((axis,), (0,)), ((), ()))
-    preset = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X3
-    precision = preset if split and x.dtype == jnp.float32 and not _interpreted() else None
-    return jax.lax.dot_general(x, y, numbers, precision, preferred_element_type=jnp.float32)
+def _remainder(x, y):
+    return lax.rem(x, jnp.full_like(x, y))
 
 
 def _inside(row, column, height, width):
     return (row >= 0) & (row < height) & (column >= 0) & (column < width)
-
-
-def _finish(y, bias_ref, gate_ref, y_ref, offsets, mask, channel, relu):
-    """Adds the bias, rectifies, closes the gate where its entry is not above 0, and stores."""
-    if bias_ref is not None:
-        y = y + bias_ref[channel].astype(jnp.float32)[None]
-    if relu:
-        y = jnp.maximum(y, 0)
-    if gate_ref is not None:
-        y = jnp.where(_tile(gate_ref, offsets, mask) > 0, y, 0)
-    if _interpreted():  # Here a masked entry writes back what it read: it must not be any other's.
-        offsets = jnp.where(mask, offsets, y_ref.size)
-    plt.store(y_ref.at[offsets], y.astype(y_ref.dtype), mask=mask)
-
-
-def _split_refs(refs, bias, gate):
-    """x, weight, then bias and gate if they are there, and the output."""
-    refs = list(refs)
-    x_ref, w_ref, y_ref = refs[0], refs[1], refs[-1]
-    rest = refs[2:-1]
-    return x_ref, w_ref, rest.pop(0) if bias else None, rest.pop(0) if gate else None, y_ref
-
-
-def _halve_kernel(*refs, shape, out, tile, bias, gate, relu):
-    x_ref, w_ref, b_ref, g_ref, y_ref = _split_refs(refs, bias, gate)
-    items, height, width, channel = shape
-    h, w = height // 2, width // 2
-    index = pl.program_id(0) * tile + jnp.arange(tile)
-    item, i, j = _pixel(index, h, w)
-    o = jnp.arange(out)
-    if channel >= 16:
-        c = jnp.arange(channel)
-
-        def tap(k, y):
-            row, column = 2 * i + (k >> 2) - 1, 2 * j + (k & 3) - 1
-            mask = _inside(row, column, height, width) & (item < items)
-            start = ((item * height + row) * width + column) * channel
-            x = _tile(x_ref, start[:, None] + c[None], mask[:, None] & (c[None] >= 0))
-            kernel = w_ref[(k * channel + c)[:, None] * out + o[None]]
-            return y + _product(x, kernel)
-
-        y = jax.lax.fori_loop(0, 16, tap, jnp.zeros((tile, out), jnp.float32))
-    else:
-        x = _patches(x_ref, item, i, j, shape)
-        k = jnp.arange(x.shape[1])
-        kernel = _tile(w_ref, k[:, None] * out + o[None], (k[:, None] < 16 * channel) & (o[None] >= 0))
-        y = _product(x, kernel)
-    offsets = index[:, None] * out + o[None]
-    _finish(y, b_ref, g_ref, y_ref, offsets, (item < items)[:, None] & (o[None] >= 0), o, relu)
-
-
-def _patches(ref, item, i, j, shape, ones=False):
-    """The 4x4 patches of a thin image: pixel by (tap, channel), padded to a power of two.
-
-    With `ones`, the column after the last tap is one.
-    """
-    items, height, width, channel = shape
-    size = pl.next_power_of_2(16 * channel + ones)
-    k = jnp.arange(size)
-    row = 2 * i[:, None] + (_div(k, 4 * channel) - 1)[None]
-    column = 2 * j[:, None] + (_rem(_div(k, channel), 4) - 1)[None]
-    mask = _inside(row, column, height, width) & (item < items)[:, None] & (k < 16 * channel)[None]
-    offsets = ((item[:, None] * height + row) * width + column) * channel + _rem(k, channel)[None]
-    x = _tile(ref, offsets, mask)
-    if ones:
-        x = jnp.where((k == 16 * channel)[None] & (item < items)[:, None], jnp.ones_like(x), x)
-    return x
-
-
-def _double_kernel(*refs, shape, out, tile, bias, gate, relu):
-    """One of the four phases of the output, whose rows and columns are even or odd, a program."""
-    x_ref, w_ref, b_ref, g_ref, y_ref = _split_refs(refs, bias, gate)
-    items, height, width, channel = shape
-    program = pl.program_id(0)
-    r, s = (program >> 1) & 1, program & 1
-    index = (program >> 2) * tile + jnp.arange(tile)
-    item, i, j = _pixel(index, height, width)
-    c, o = jnp.arange(channel), jnp.arange(out)
-
-    def tap(n, y):
-        u, v = n >> 1, n & 1
-        row, column = i + r - u, j + s - v
-        mask = _inside(row, column, height, width) & (item < items)
-        start = ((item * height + row) * width + column) * channel
-        x = _tile(x_ref, start[:, None] + c[None], mask[:, None] & (c[None] >= 0))
-        place = (2 * u + 1 - r) * 4 + 2 * v + 1 - s
-        kernel = w_ref[(place * channel + c)[:, None] * out + o[None]]
-        return y + _product(x, kernel)
-
-    y = jax.lax.fori_loop(0, 4, tap, jnp.zeros((tile, out), jnp.float32))
-    start = ((item * 2 * height + 2 * i + r) * 2 * width + 2 * j + s) * out
-    mask = (item < items)[:, None] & (o[None] >= 0)
-    _finish(y, b_ref, g_ref, y_ref, start[:, None] + o[None], mask, o, relu)
-
-
-def _weight_kernel(l_ref, s_ref, y_ref, *, shape, out, tile, steps, rows, columns, split):
-    """Adds up blocks of the large image outer windows of the small one, over a run of blocks."""
-    items, height, width, channel = shape
-    h, w = height // 2, width // 2
-    across = 4 * out // columns
-    part, first = pl.program_id(0), pl.program_id(1) * steps
-    k = (_div(part, across)) * rows + jnp.arange(rows)
-    r, s, c = _pixel(k, 2, channel)
-    n = (_rem(part, across)) * columns + jnp.arange(columns)
-    u, v, o = _pixel(n, 2, out)
-
-    def step(t, y):
-        index = (first + t) * tile + jnp.arange(tile)
-        item, i, j = (a[:, None] for a in _pixel(index, h + 1, w + 1))
-        row, column = 2 * i - 1 + r[None], 2 * j - 1 + s[None]
-        mask = _inside(row, column, height, width) & (item < items)
-        large = _tile(l_ref, ((item * height + row) * width + column) * channel + c[None], mask)
-        row, column = i - 1 + u[None], j - 1 + v[None]
-        mask = _inside(row, column, h, w) & (item < items)
-        small = _tile(s_ref, ((item * h + row) * w + column) * out + o[None], mask)
-        return y + _product(large, small, 0, split)
-
-    y = jax.lax.fori_loop(0, steps, step, jnp.zeros((rows, columns), jnp.float32))
-    y_ref[k[:, None] * (4 * out) + n[None]] = y
-
-
-def _thin_weight_kernel(l_ref, s_ref, y_ref, *, shape, out, tile, steps, split):
-    """The same for a thin large image, whose patches fit; the row after the taps sums the small."""
-    items, height, width, channel = shape
-    h, w = height // 2, width // 2
-    o = jnp.arange(out)
-    size = pl.next_power_of_2(16 * channel + 1)
-    first = pl.program_id(0) * steps
-
-    def step(t, y):
-        index = (first + t) * tile + jnp.arange(tile)
-        item, i, j = _pixel(index, h, w)
-        large = _patches(l_ref, item, i, j, shape, ones=True)
-        mask = (item < items)[:, None] & (o[None] >= 0)
-        small = _tile(s_ref, index[:, None] * out + o[None], mask)
-        return y + _product(large, small, 0, split)
-
-    y = jax.lax.fori_loop(0, steps, step, jnp.zeros((size, out), jnp.float32))
-    y_ref[jnp.arange(size)[:, None] * out + o[None]] = y
-
-
-def _call(kernel, arrays, shape, dtype, grid, warps, stages, name):
-    """The kernel on flat arrays; with several parts along the second axis of the grid, their sum."""
-    arrays = [a.reshape(-1) for a in arrays]
-    size = 1
-    for n in shape:
-        size *= n
-    parts = grid[1] if len(grid) > 1 else 1
-    specs = [pl.BlockSpec(a.shape, lambda *_: (0,)) for a in arrays]
-    if len(grid) > 1:
-        spec = pl.BlockSpec((None, size), lambda p, s: (s, 0))
-        whole = jax.ShapeDtypeStruct((parts, size), dtype)
-    else:
-        spec = pl.BlockSpec((size,), lambda p: (0,))
-        whole = jax.ShapeDtypeStruct((size,), dtype)
-    y = pl.pallas_call(
-        kernel,
-        grid=grid,
-        in_specs=specs,
-        out_specs=spec,
-        out_shape=whole,
-        compiler_params=plt.CompilerParams(num_warps=warps, num_stages=stages),
-        interpret=_interpreted(),
-        name=name,
-    )(*arrays)
-    return y.reshape(*((parts,) if len(grid) > 1 else ()), *shape)
-
-
-def halve(x, weight, bias=None, gate=None, *, relu=False, tile=128, warps=4, stages=3):
-    items, height, width, channel = x.shape
-    out = weight.shape[-1]
-    shape = (items, height // 2, width // 2, out)
-    arrays = [x, weight] + [a for a in (bias, gate) if a is not None]
-    count = items * shape[1] * shape[2]
-    kernel = partial(
-        _halve_kernel, shape=x.shape, out=out, tile=tile,
-        bias=bias is not None, gate=gate is not None, relu=relu,
-    )
-    return _call(kernel, arrays, shape, x.dtype, (pl.cdiv(count, tile),), warps, stages, "halve")
-
-
-def double(x, weight, bias=None, gate=None, *, relu=False, tile=128, warps=4, stages=3):
-    items, height, width, channel = x.shape
-    out = weight.shape[-1]
-    shape = (items, 2 * height, 2 * width, out)
-    arrays = [x, weight] + [a for a in (bias, gate) if a is not None]
-    count = items * height * width
-    kernel = partial(
-        _double_kernel, shape=x.shape, out=out, tile=tile,
-        bias=bias is not None, gate=gate is not None, relu=relu,
-    )
-    return _call(kernel, arrays, shape, x.dtype, (4 * pl.cdiv(count, tile),), warps, stages, "double")
-
-
-def weight_gradient(large, small, *, tile=None, steps=None, side=128, warps=None, stages=None, split=False):
-    items, height, width, channel = large.shape
-    h, w, out = small.shape[1:]
-    thin = channel < 16
-    tile, steps = tile or (128 if thin else 32), steps or (32 if thin else 36)
-    warps, stages = warps or (4 if thin else 8), stages or (3 if thin else 4)
-    if thin:
-        tiles = pl.cdiv(items * h * w, tile)
-        steps = min(steps, tiles)
-        size = pl.next_power_of_2(16 * channel + 1)
-        kernel = partial(_thin_weight_kernel, shape=large.shape, out=out, tile=tile, steps=steps, split=split)
-
-        def run(l_ref, s_ref, y_ref):
-            kernel(l_ref, s_ref, y_ref)
-
-        arrays = [large.reshape(-1), small.reshape(-1)]
-        parts = pl.cdiv(tiles, steps)
-        y = pl.pallas_call(
-            run, grid=(parts,),
-            in_specs=[pl.BlockSpec(a.shape, lambda p: (0,)) for a in arrays],
-            out_specs=pl.BlockSpec((None, size * out), lambda p: (p, 0)),
-            out_shape=jax.ShapeDtypeStruct((parts, size * out), jnp.float32),
-            compiler_params=plt.CompilerParams(num_warps=warps, num_stages=stages),
-            interpret=_interpreted(), name="thin_weight",
-        )(*arrays)
-        y = y.sum(0).reshape(size, out)
-        return y[: 16 * channel].reshape(4, 4, channel, out), y[16 * channel]
-    rows, columns = min(side, 4 * channel), min(side, 4 * out)
-    tiles = pl.cdiv(items * (h + 1) * (w + 1), tile)
-    steps = min(steps, tiles)
-    kernel = partial(
-        _weight_kernel, shape=large.shape, out=out, tile=tile, steps=steps, rows=rows, columns=columns, split=split
-    )
-    grid = ((4 * channel // rows) * (4 * out // columns), pl.cdiv(tiles, steps))
-    y = _call(kernel, [large, small], (2, 2, channel, 2, 2, out), jnp.float32, grid, warps, stages, "weight")
-    y = y.sum(0)[:, :, :, ::-1, ::-1].transpose(3, 0, 4, 1, 2, 5)
-    return y.reshape(4, 4, channel, out), None

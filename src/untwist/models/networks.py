@@ -81,7 +81,7 @@ class Encoder(eqx.Module):
     ) -> Float[Array, " feature"]:
         """Returns the features of one example."""
         layers = tuple((c.weight, c.bias) for c in self.convolutions)
-        if fused and fusible(self.activation, layers):
+        if fused and fusible(self.activation, layers, thin=0):
             return self.dense(encode_image(x, layers).reshape(-1))
         for convolution in self.convolutions:
             x = downsample(x, convolution.weight, convolution.bias)
@@ -117,7 +117,7 @@ class Decoder(eqx.Module):
         """Returns the likelihood's parameters for one example."""
         x = self.dense(z).reshape(self.inner_shape)
         layers = tuple((c.weight, c.bias) for c in self.convolutions)
-        if fused and fusible(self.activation, layers):
+        if fused and fusible(self.activation, layers, thin=-1):
             return decode_image(ACTIVATIONS[self.activation](x), layers).reshape(self.shape)
         for convolution in self.convolutions:
             x = ACTIVATIONS[self.activation](x)

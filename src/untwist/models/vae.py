@@ -99,6 +99,23 @@ def build(
     )
 
 
+def fuse(tree: Tree, fused: bool | None = None) -> Tree:
+    """Returns the tree with every model's convolutions as GPU kernels, or as plain operations.
+
+    The kernels differentiate backwards, and once. They are for training and for encoding.
+
+    Args:
+        tree: A model, or anything with models in it, as an optimizer's state is.
+        fused: Whether to use the kernels; where there is a GPU if None.
+    """
+    choice = jax.default_backend() == "gpu" if fused is None else fused
+    return jax.tree.map(
+        lambda node: replace(node, fused=choice) if isinstance(node, VAE) else node,
+        tree,
+        is_leaf=lambda node: isinstance(node, VAE),
+    )
+
+
 def _cast(tree: Tree, precision: str) -> Tree:
     """The tree with its floating-point arrays in this type; the tree itself when it already is."""
     if precision == "float32":

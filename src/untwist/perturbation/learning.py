@@ -39,6 +39,9 @@ class Procedure:
         samples: Latent samples an image.
         decoder_batches: Batches for the decoders to each one for the manipulation.
         learning_rate: Adam's, for the manipulation and the decoders.
+        common: Whether the mean of the pattern over images is learned too. It tells nothing of the
+            factors, yet while the decoders still learn that the images have changed it pays, and a
+            large epsilon can drive the pattern into saturation by it (not in the paper).
         architecture: The entry of `ARCHITECTURES` whose decoder the manipulation has.
         seed: Seed of the network, of the batches and of the latent samples.
         log_every: Rounds a log.
@@ -50,6 +53,7 @@ class Procedure:
     samples: int = 5
     decoder_batches: int = 3
     learning_rate: float = 1e-4
+    common: bool = True
     architecture: str = "convolutional"
     seed: int = 0
     log_every: int = 100
@@ -284,6 +288,9 @@ def _teach_manipulation(
 
     def loss(manipulation: Manipulation) -> tuple[Array, dict[str, Array]]:
         patterns = _patterns(manipulation, features)
+        if not procedure.common:
+            mean = jnp.mean(patterns, axis=0)
+            patterns = patterns - mean + jax.lax.stop_gradient(mean)
         targets = perturb(originals, patterns, procedure.epsilon)
         losses = _losses(players.decoders, models, originals, targets, procedure, key)
         disentangled, entangled = jnp.mean(losses.reshape(2, -1), axis=1)

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.progress import track
 
 from untwist.datasets import Dataset
-from untwist.models import VAE, FullGaussian
+from untwist.models import VAE, FullGaussian, fuse
+from untwist.training.member import Rows
 
 CHUNK = 1024
 """Examples at a time."""
@@ -48,14 +49,18 @@ def encode(
         progress: Whether to show a bar on a terminal.
     """
     index = np.arange(len(dataset)) if index is None else index
+    models = fuse(models)
     padded = np.resize(index, -(-len(index) // CHUNK) * CHUNK)
     console = Console(stderr=True)
     quiet = not (progress and console.is_terminal)
     chunks = range(0, len(padded), CHUNK)
-    pieces = [
-        jax.device_get(_chunk(models, jnp.asarray(dataset.examples(padded[i : i + CHUNK]))))
-        for i in track(chunks, "encoding", console=console, transient=True, disable=quiet)
-    ]
+    pieces, ahead = [], None
+    for i in track(chunks, "encoding", console=console, transient=True, disable=quiet):
+        rows = Rows.of(dataset, np.asarray(dataset.data[padded[i : i + CHUNK]]))
+        # The next chunk is under way while the last one is fetched.
+        here, ahead = ahead, _chunk(models, rows)
+        pieces += [] if here is None else [jax.device_get(here)]
+    pieces.append(jax.device_get(ahead))
     means, spread, losses = (
         np.concatenate(part, axis=1)[:, : len(index)] for part in zip(*pieces, strict=True)
     )
@@ -66,8 +71,9 @@ def encode(
 
 
 @eqx.filter_jit
-def _chunk(models: VAE, examples: Float[Array, "item *shape"]) -> tuple[Array, Array, Array]:
+def _chunk(models: VAE, rows: Rows) -> tuple[Array, Array, Array]:
     """One chunk through every member: means, variances or Cholesky factors, losses."""
+    examples = rows.examples(jnp.arange(len(rows.data)))
 
     def one(model: VAE, x: Array) -> tuple[Array, Array, Array]:
         posterior = model.encode(x)

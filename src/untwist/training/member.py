@@ -3,16 +3,18 @@
 Everything here is written for one member; `program` maps it over a population.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt8, UInt32
 
-from untwist.datasets import decode_examples
+from untwist.datasets import AbstractRows, Dataset, decode_examples
 from untwist.models import VAE
 from untwist.objectives import AbstractObjective, Batch, Terms
 from untwist.training.optimizer import Optimizer
@@ -81,16 +83,39 @@ class Member(eqx.Module):
 
 
 class Rows(eqx.Module):
-    """Examples on the device as they are stored, made into numbers when a batch is gathered."""
+    """Examples on the device as they are stored, made into numbers when a batch is gathered.
 
-    data: UInt8[AnyArray, "row *stored"] | Float[AnyArray, "row entry"]
+    Attributes:
+        data: The rows of a dataset, or the same bytes as words of four, little end first.
+        shape: The shape of one example.
+        peak: The byte that stands for 1.0.
+        bits: Whether there is one bit a pixel.
+    """
+
+    data: (
+        UInt8[AnyArray, "row *stored"] | UInt32[AnyArray, "row word"] | Float[AnyArray, "row entry"]
+    )
     shape: tuple[int, ...] = eqx.field(static=True)
     peak: int = eqx.field(static=True)
     bits: bool = eqx.field(static=True)
 
+    @classmethod
+    def of(cls, dataset: Dataset, data: np.ndarray | AbstractRows) -> "Rows":
+        """Returns rows of a dataset, as words if they divide into them.
+
+        Words are gathered faster, and of bytes there may be more than 32 bits can number.
+        """
+        data = np.ascontiguousarray(np.asarray(data))
+        if data.dtype == np.uint8 and math.prod(data.shape[1:]) % 4 == 0:
+            data = data.reshape(len(data), -1).view(np.uint32)
+        return cls(data, dataset.shape, dataset.peak, dataset.bits)
+
     def examples(self, index: Int[Array, " batch"]) -> Float[Array, "batch *shape"]:
         """Returns these rows as numbers."""
         rows = jnp.asarray(self.data)[index]
+        if rows.dtype == jnp.uint32:
+            stored = (-1,) if self.bits else self.shape
+            rows = jax.lax.bitcast_convert_type(rows, jnp.uint8).reshape(len(rows), *stored)
         return decode_examples(rows, shape=self.shape, peak=self.peak, bits=self.bits)
 
 

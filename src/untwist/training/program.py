@@ -6,7 +6,6 @@ own members' loop without a word to the others.
 """
 
 from collections.abc import Hashable
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, PyTree
 
-from untwist.models import VAE
+from untwist.models import VAE, fuse
 from untwist.training.member import BuildCritic, BuildModel, Member, Recipe, Rows, start, step
 
 AXIS = "member"
@@ -132,7 +131,7 @@ def _loop(
     Where models compute in a narrower type, the narrow weights of the next step are written as the
     weights move, instead of being made from them in a pass of their own.
     """
-    players = _fuse(members, jax.default_backend() != "cpu")
+    players = fuse(members)
     state = (players, sums, _narrowed(players))
     arrays, statics = eqx.partition((recipe, *state), eqx.is_array)
     arrays = (arrays[0], arrays[1:])
@@ -151,21 +150,12 @@ def _loop(
 
     evolved = loop(arrays) if _abreast(members) else jax.lax.map(loop, arrays)
     players, sums, _ = eqx.combine(evolved, statics[1:])
-    return _fuse(players, False), sums
+    return fuse(players, False), sums
 
 
 def _narrowed(members: Member) -> VAE | None:
     """The models in the type they compute in; None where that is the type of their weights."""
     return None if members.model.precision == "float32" else members.model.narrowed()
-
-
-def _fuse(tree: Tree, fused: bool) -> Tree:
-    """The tree with the convolutions of its models as GPU kernels, or as plain products."""
-
-    def turn(node: Any) -> Any:
-        return replace(node, fused=fused) if isinstance(node, VAE) else node
-
-    return jax.tree.map(turn, tree, is_leaf=lambda node: isinstance(node, VAE))
 
 
 def _abreast(members: Member) -> bool:

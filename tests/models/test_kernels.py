@@ -114,10 +114,9 @@ def losses_and_gradients(models, examples):
     return eqx.filter_vmap(eqx.filter_value_and_grad(loss))(models, examples, keys)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_a_population_has_the_same_losses_and_gradients_fused_as_plain(channels):
-    models = members(channels)
-    examples = jax.random.uniform(jax.random.key(1), (2, 3, 8, 8, channels))
+def test_a_population_has_the_same_losses_and_gradients_fused_as_plain():
+    models = members(1)
+    examples = jax.random.uniform(jax.random.key(1), (2, 3, 8, 8, 1))
     plain, expected = losses_and_gradients(models, examples)
     fused, got = losses_and_gradients(fuse(models, True), examples)
     close(fused, plain)

@@ -51,10 +51,9 @@ def close(got, expected, *, dtype=jnp.float32):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_halve_is_the_convolution_with_bias_activation_and_gate(shape):
     x, gate, weight, bias = images(*shape)
-    expected = convolve(x, weight)
-    close(halve(x, weight), expected)
-    close(halve(x, weight, bias, relu=True), jnp.maximum(expected + bias, 0))
-    close(halve(x, weight, gate=gate), jnp.where(gate > 0, expected, 0))
+    expected = jnp.maximum(convolve(x, weight) + bias, 0)
+    assert (expected == 0).any()
+    close(halve(x, weight, bias, gate, relu=True), jnp.where(gate > 0, expected, 0))
 
 
 @pytest.mark.parametrize("shape", FAT)
@@ -62,10 +61,8 @@ def test_double_is_the_transpose_with_bias_activation_and_gate(shape):
     gate, x, weight, _ = images(*shape)
     (expected,) = jax.linear_transpose(lambda large: convolve(large, weight), gate)(x)
     bias = jnp.arange(gate.shape[-1]) / 8 - 1
-    turned = weight.swapaxes(2, 3)
-    close(double(x, turned), expected)
-    close(double(x, turned, bias, relu=True), jnp.maximum(expected + bias, 0))
-    close(double(x, turned, gate=gate), jnp.where(gate > 0, expected, 0))
+    expected = jnp.where(gate > 0, jnp.maximum(expected + bias, 0), 0)
+    close(double(x, weight.swapaxes(2, 3), bias, gate, relu=True), expected)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -117,10 +114,9 @@ def losses_and_gradients(models, examples):
     return eqx.filter_vmap(eqx.filter_value_and_grad(loss))(models, examples, keys)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_a_population_has_the_same_losses_and_gradients_fused_as_plain(channels):
-    models = members(channels)
-    examples = jax.random.uniform(jax.random.key(1), (2, 3, 8, 8, channels))
+def test_a_population_has_the_same_losses_and_gradients_fused_as_plain():
+    models = members(1)
+    examples = jax.random.uniform(jax.random.key(1), (2, 3, 8, 8, 1))
     plain, expected = losses_and_gradients(models, examples)
     fused, got = losses_and_gradients(fuse(models, True), examples)
     close(fused, plain)

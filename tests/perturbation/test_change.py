@@ -138,3 +138,19 @@ def test_vectors_and_data_without_factors_are_refused():
     bare = replace(data, factors=np.zeros((36, 1), int), space=space)
     with pytest.raises(InputError, match="no factor that varies"):
         perturbed_dataset(bare, Noise(jnp.uint32(0), data.shape), 0.1, name="no")
+
+
+@pytest.mark.parametrize("limit", [None, 1024])
+def test_rows_that_are_computed_go_to_the_device_whole_or_in_shards(monkeypatch, learned, limit):
+    from untwist.training.source import Source
+
+    data = bars(7).subset(np.arange(49).repeat(6))
+    kept = perturbed_dataset(data, learned, 0.1, name="kept")
+    monkeypatch.setattr("untwist.perturbation.dataset.KEPT_BYTES", 0)
+    read = perturbed_dataset(data, learned, 0.1, name="read")
+    limit = None if limit is None else read.data.nbytes // 2
+    ours, theirs = (Source(d, 4, limit, lambda rows: rows) for d in (read, kept))
+    assert ours.shards == theirs.shards == (1 if limit is None else 4)
+    np.testing.assert_array_equal(ours.rows(0).data, theirs.rows(0).data)
+    ours.close()
+    theirs.close()

@@ -22,7 +22,7 @@ SHAPES3D = 0.175
 
 @dataclass(frozen=True)
 class Perturb:
-    """Make the dataset that defeats VAEs: same factors, images changed a little, scores gone.
+    """Make the dataset that was built to defeat VAEs: same factors, images changed a little.
 
     Four steps, each kept in the directory, so that a killed call goes on with --resume:
 

@@ -324,7 +324,7 @@ def test_rows_as_words_are_the_same_examples(shape, bits, words):
     dataset = Dataset("noise", data, factors, space, "bernoulli", source, shape, peak, bits)
     rows, index = Rows.of(dataset, data), np.array([3, 0, 19])
     assert rows.data.dtype == words
-    np.testing.assert_array_equal(rows.examples(index), dataset.examples(index))
+    np.testing.assert_array_equal(rows.examples(jnp.asarray(index)), dataset.examples(index))
 
 
 def test_narrow_weights_at_hand_are_those_a_step_makes_itself():

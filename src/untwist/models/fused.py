@@ -17,7 +17,7 @@ from untwist.models import convolution
 from untwist.models.convolution import THIN, double_thin
 from untwist.models.kernels import FAT, double, halve, thin_weight_gradient, weight_gradient
 
-Layer = tuple[Float[Array, "4 4 _ _"], Float[Array, " _"]]
+Layer = tuple[Float[Array, "_ _ _ _"], Float[Array, " _"]]
 
 
 def fusible(activation: str, layers: tuple[Layer, ...], *, thin: int) -> bool:

@@ -6,7 +6,8 @@ import tyro
 from PIL import Image
 
 from untwist.cli.data import COMMANDS
-from untwist.datasets import CATALOG, REAL_FILES, sprites
+from untwist.datasets import CATALOG, sprites
+from untwist.datasets.availability import REAL_FILES
 from untwist.types import InputError
 
 TINY = ["--set", "size=16", "positions=3"]

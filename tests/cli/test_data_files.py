@@ -91,7 +91,7 @@ def test_a_name_is_imported_once(folder, capsys):
 
 def test_check_of_own_data_and_of_drawn_sets(folder, place, capsys):
     assert run("data", "check", folder) == 0
-    assert "shots is your own data, shots: 20 examples" in capsys.readouterr().out
+    assert "shots is your own data\n" in capsys.readouterr().out
     assert run("data", "check", "circles", "--set", "samples=30") == 0
     assert "30 vectors of 2, all usable" in capsys.readouterr().out
     np.savez(place / "bad.npz", vectors=np.array([[1.0], [np.inf]]))

@@ -57,6 +57,10 @@ def test_everything_is_stored(run, printed):
     empty = np.isnan(table["value"].astype(float))
     assert (empty == (table["reason"] != "")).all()
     assert {"distance_untrained", "polarized_share"} <= set(table["quantity"])
+    scores = table["value"][table["quantity"] == "od_score"].astype(float)
+    assert len(scores) == 4
+    assert ((scores >= 0) & (scores <= 1)).all()
+    assert scores.max() > 0
     said = read_table(run.path / "sentences.parquet")
     collapsed = said["sentence"][said["member"] == 2]
     assert len(collapsed) == 1
@@ -85,7 +89,12 @@ def test_the_figure_comes_from_the_store_alone(run, printed, tmp_path):
 def test_one_member(run, printed, capsys):
     assert main(["explain", str(run.path), "--members", "1", *LIGHT]) == 0
     assert "member 1" in capsys.readouterr().out
-    assert set(read_table(run.path / "explanation.parquet")["member"]) == {1}
+    table = read_table(run.path / "explanation.parquet")
+    assert set(table["member"]) == {1}
+    assert (
+        table["reason"][table["quantity"] == "od_score"]
+        == "compares the local fits of several members"
+    )
 
 
 def test_misuse(run, tmp_path, capsys):

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from untwist.datasets import CATALOG, REAL_FILES, default_options, description, load, parse_options
+from untwist.datasets import CATALOG, default_options, description, load, parse_options
+from untwist.datasets.availability import REAL_FILES
 from untwist.types import InputError
 
 TWINS = {

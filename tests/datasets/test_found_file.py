@@ -1,6 +1,7 @@
 """Finding, fetching, identifying and recording published files."""
 
 import hashlib
+import os
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -288,6 +289,21 @@ def test_a_damaged_array_in_the_cache_is_refused(tmp_path, cache):
             open_shapes3d(SMALL_SHAPES, Access(str(path)))
     made.unlink()
     open_shapes3d(SMALL_SHAPES, Access(str(path)))
+
+
+def test_what_a_killed_process_left_is_swept_away(tmp_path, cache):
+    path = write_h5(tmp_path / "3dshapes.h5", shape_arrays())
+    open_shapes3d(SMALL_SHAPES, Access(str(path)))
+    (made,) = cache.rglob("*.npy")
+    made.unlink()
+    old, new = (made.with_name(f".{made.name}.{end}") for end in ("old", "new"))
+    for left in (old, new):
+        left.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    open_shapes3d(SMALL_SHAPES, Access(str(path)))
+    assert made.exists()
+    assert new.exists()
+    assert not old.exists()
 
 
 def test_a_damaged_record_is_refused(tmp_path, cache):

@@ -39,7 +39,7 @@ from untwist.datasets.mpi3d import open_mpi3d
 from untwist.datasets.shapes3d import open_shapes3d
 from untwist.types import InputError
 
-TRIES = 40
+TRIES = 25
 
 
 def digits(path):

@@ -136,6 +136,12 @@ def test_wrong_requests_are_refused(tmp_path):
         opened(folder, size=4)
 
 
+def test_one_file_of_several_is_not_enough(tmp_path):
+    folder = write_digits(tmp_path / "digits", ARRAYS)
+    with pytest.raises(InputError, match=f"expected the directory .*: say path={folder}"):
+        opened(folder / IDX_NAMES[IMAGES])
+
+
 def test_shuffled_images_of_a_recorded_file_are_refused(tmp_path):
     opened(write_digits(tmp_path / "digits", ARRAYS))
     other = write_digits(tmp_path / "other", {**ARRAYS, IMAGES: shuffle(ARRAYS[IMAGES])})

@@ -1,5 +1,6 @@
 """`explain`: one call on planted models, on degenerate ones, and on bare arrays."""
 
+import sys
 from dataclasses import replace
 
 import jax
@@ -14,6 +15,7 @@ from untwist.types import InputError
 KEY = jax.random.key(0)
 DRAW = np.random.default_rng(0)
 SMALL = Depth(items=60, costly_items=20, fit_items=4, draws=8, steps=5)
+UNFITTED = replace(SMALL, fit_items=0)
 LIGHT = Depth(items=60, costly_items=0, fit_items=0, steps=3)
 NAMES = ("size", "angle", "color")
 
@@ -123,7 +125,7 @@ def test_dependent_columns_are_said():
 
 def test_all_passive():
     nothing = lambda z: jnp.ones(4) + 0 * z.sum()  # noqa: E731
-    found = explained(nothing, 3, sigma=np.ones((120, 3), np.float32), depth=SMALL)
+    found = explained(nothing, 3, sigma=np.ones((120, 3), np.float32), depth=UNFITTED)
     table = table_of(found)
     assert table["active_latents"] == 0
     assert len(found.sentences) == 1
@@ -140,7 +142,7 @@ def test_one_latent():
 
 def test_one_item():
     decode, _ = linear([6.0, 3.0, 1.5], np.eye(3))
-    found = explained(decode, 3, items=1, depth=SMALL)
+    found = explained(decode, 3, items=1, depth=UNFITTED)
     table = table_of(found)
     assert table["distance"] == pytest.approx(0, abs=1e-3)
     assert table["overlap"] is None
@@ -172,7 +174,7 @@ def test_a_full_covariance():
 def test_bernoulli_logits_and_the_weight_of_their_curvature():
     decode = lambda z: jnp.stack([3 * z[0], z[0] + 2 * z[1], z[1]])  # noqa: E731
     found = explained(
-        decode, 2, sigma=np.full((120, 2), 0.3, np.float32), likelihood="bernoulli", depth=SMALL
+        decode, 2, sigma=np.full((120, 2), 0.3, np.float32), likelihood="bernoulli", depth=UNFITTED
     )
     table = table_of(found)
     assert table["distance_weighted"] != pytest.approx(table["distance"], abs=1e-3)
@@ -192,6 +194,25 @@ def test_bare_arrays_give_all_that_arrays_can():
     assert from_decoder["fit_linear"] is None
     with pytest.raises(InputError, match="80 codes: give one each"):
         explain(jacobians(polar, mean)[:70], (mean, sigma), key=KEY)
+
+
+def test_an_encoder_alone_is_explained_by_its_codes():
+    """What needs no decoder is there; all else says why not, and nothing is said of axes."""
+    draw = np.random.default_rng(0)
+    factors = draw.integers(0, 4, (300, 2))
+    mean = factors[:, ::-1] + 0.01 * draw.standard_normal((300, 2))
+    found = explain(None, (mean, None), mean, factors, key=KEY)
+    assert found.matching is not None
+    assert found.total_correlation is not None
+    reason = "needs a decoder, and the model is an encoder alone"
+    alone = ["orthogonality", "factorization", "free", "noise", "covariance", "split", "hessian"]
+    for name in [*alone, "elbo", "fits", "profiles", "plateau", "directions"]:
+        assert getattr(found, name) is None
+        assert found.reasons[name] == reason
+    assert found.items == 0
+    assert "column_norms" not in found.figures
+    assert "There is no decoder to look at: what follows is of the codes alone." in found.sentences
+    assert not any("axes" in sentence for sentence in found.sentences)
 
 
 def test_generators_as_functions_and_as_arrays():
@@ -239,3 +260,12 @@ def test_misuse_is_one_sentence():
         explain(polar, (mean, None), key=KEY, beta=-1.0)
     with pytest.raises(InputError, match="variance above 0"):
         as_likelihood("gaussian", 0.0)
+
+
+def test_pytorch_is_needed_only_for_its_models(monkeypatch):
+    from untwist.mechanism.torch import TorchDecoder, torch_encoder
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for wrap in (TorchDecoder, torch_encoder):
+        with pytest.raises(InputError, match=r"not installed: pip install 'untwist\[torch\]'"):
+            wrap(None)

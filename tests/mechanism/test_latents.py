@@ -175,6 +175,8 @@ def test_profiles_of_known_decoders():
     np.testing.assert_allclose(found.length, 1, rtol=1e-5)
     expected = np.sort(np.stack([np.ones(16), line], 1), 1)[:, ::-1]
     np.testing.assert_allclose(found.singular_values, expected, rtol=1e-4)
+    swapped = np.abs(found.vectors[-1])  # beyond r = 1 the angle moves the output faster
+    np.testing.assert_allclose(swapped, [[0, 1], [1, 0]], atol=1e-5)
     assert found.flat == 0
     steps = profile(lambda z: jnp.tanh(8 * z), np.zeros(1), 0, np.linspace(-2, 2, 41))
     assert steps.flat > 0.7

@@ -103,6 +103,12 @@ def degenerate():
         "mixed kinds": (CODES, real, MIXED),
         "tied codes": (np.round(CODES), FACTORS, SPACE),
         "single precision": (CODES.astype(np.float32), FACTORS, SPACE),
+        "nearly dead in single precision": (
+            with_column(CODES, 1 + 1.5e-6 * RNG.random((150, 1))).astype(np.float32),
+            FACTORS,
+            SPACE,
+        ),
+        "a continuous factor far from zero": (CODES, real + [[1e16, 0, 0]], MIXED),
         "few items": (CODES[:12], FACTORS[:12], SPACE),
         "two items": (CODES[:2], FACTORS[:2] + [[0, 0, 0], [1, 1, 1]], SPACE),
         "binary codes": (np.sign(CODES), FACTORS, SPACE),

@@ -72,6 +72,8 @@ def describe(name: Name, *, options: Options = ()) -> None:
         factors.add_row(*("any" if part is None else str(part) for part in row))
     console.print(factors)
     facts = Table(title="data", title_justify="left", show_header=False)
+    facts.add_column()
+    facts.add_column(overflow="fold")
     for key, value in _facts(dataset).items():
         facts.add_row(key, value)
     console.print(facts)

@@ -20,6 +20,8 @@ from untwist.datasets import (
 )
 from untwist.types import InputError
 
+OWN = "your own data"
+
 Source = tyro.conf.Positional[str]
 Options = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="OPTION=VALUE")]
 
@@ -49,10 +51,11 @@ def check(
     console = Console()
     for line in _verified(checked):
         console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
-    said = checked.provenance.get("confirmed by")
+    said, origin = checked.provenance.get("confirmed by"), checked.provenance["source"]
+    if "file" in checked.provenance and origin != OWN:
+        origin = f"usable, and says of itself that it is {origin}"
     console.print(
-        f"{source} is {checked.provenance['source']}: {len(checked):,} examples"
-        + (f", confirmed by {said}" if said else ""),
+        f"{source} is {origin}" + (f", confirmed by {said}" if said else ""),
         markup=False,
         highlight=False,
         soft_wrap=True,

@@ -23,6 +23,7 @@ from untwist.mechanism import (
     distance_to_orthogonality,
     explain,
     local_geometry,
+    od_score,
     polarized_share,
     spectrum,
 )
@@ -82,11 +83,6 @@ def explain_population(
     population: Population, spec: Spec, dataset: Dataset, options: Explain
 ) -> Found:
     """Returns the explanation and the whole table of each chosen member."""
-    if population.models.decoder is None:
-        raise InputError(
-            f"{spec.objective} trains an encoder alone, and nearly all that is explained is a "
-            "matter of the decoder: what needs none is in the output of untwist score"
-        )
     chosen = _chosen(population, options.members)
     draw = np.random.default_rng(options.seed)
     rows = np.arange(len(dataset))
@@ -97,7 +93,7 @@ def explain_population(
     for member in track(chosen, "explaining", transient=True):
         model = population.model(member)
         explained = explain(
-            model.decode,
+            None if model.decoder is None else model.decode,
             encoder(model),
             x,
             factors,
@@ -110,7 +106,8 @@ def explain_population(
         )
         more = (_polarized_share(population, spec, member), _untrained(model, spec, dataset))
         found[member] = explained, (*explained.table, *more)
-    return found
+    deviations = _deviations([one for one, _ in found.values()])
+    return {m: (one, (*table, deviations[i])) for i, (m, (one, table)) in enumerate(found.items())}
 
 
 def _chosen(population: Population, members: tuple[int, ...]) -> list[int]:
@@ -148,7 +145,9 @@ def _encode(model: VAE, batch: Float[Array, "item *shape"]) -> tuple[Array, Arra
 
 
 def _likelihood(model: VAE, spec: Spec) -> Likelihood:
-    """The member's likelihood."""
+    """The member's likelihood; of an encoder alone, one that nothing asks."""
+    if model.decoder is None:
+        return as_likelihood("squared_error")
     variance = model.likelihood.variance if isinstance(model.likelihood, Gaussian) else None
     return as_likelihood(spec.likelihood or "", None if variance is None else float(variance))
 
@@ -180,8 +179,21 @@ def _polarized_share(population: Population, spec: Spec, member: int) -> Quantit
     return Quantity(name, float(polarized_share(steps, kl, polarized)), meaning)
 
 
+def _deviations(explained: list[Explanation]) -> list[Quantity]:
+    """The OD score of each member's fitted maps, beside the other members'."""
+    name, meaning = "od_score", "of fitted maps; the worst member at an item scores 1"
+    fitted = [one.fits.nonlinear_matrices for one in explained if one.fits is not None]
+    if len(fitted) < max(2, len(explained)):
+        reason = "compares the local fits of several members"
+        return [Quantity(name, None, meaning, reason)] * len(explained)
+    return [Quantity(name, float(score), meaning) for score in od_score(np.stack(fitted))]
+
+
 def _untrained(model: VAE, spec: Spec, dataset: Dataset) -> Quantity:
     """Distance to orthogonality of the same decoder before training, at standard normal codes."""
+    name, meaning = "distance_untrained", "of this decoder before training"
+    if model.decoder is None:
+        return Quantity(name, None, meaning, "needs a decoder, and the model is an encoder alone")
     key, noise = jax.random.split(jax.random.key(0))
     fresh = build(
         ARCHITECTURES[spec.architecture], dataset.shape, model.latents, model.likelihood, key=key
@@ -189,7 +201,7 @@ def _untrained(model: VAE, spec: Spec, dataset: Dataset) -> Quantity:
     codes = np.asarray(jax.random.normal(noise, (500, model.latents)))
     vectors = spectrum(local_geometry(fresh.decode, codes).gram).vectors
     distance = float(distance_to_orthogonality(vectors).mean())
-    return Quantity("distance_untrained", distance, "of this decoder before training")
+    return Quantity(name, distance, meaning)
 
 
 def _store(run: Run, population: Population, found: Found) -> None:

@@ -1,6 +1,6 @@
 """Datasets: the record, the sets drawn here, those read from files, and the catalog of all."""
 
-from untwist.datasets.availability import REAL_FILES, availability, name_of_file
+from untwist.datasets.availability import availability, name_of_file
 from untwist.datasets.cache import cache_directory
 from untwist.datasets.catalog import CATALOG, default_options, description, load, parse_options
 from untwist.datasets.circles import circles, generate_circles
@@ -25,7 +25,7 @@ from untwist.datasets.nonlinear import (
     nonlinear,
     nonlinear_weights,
 )
-from untwist.datasets.own import imported_names, imported_path, is_own, own, settled_name
+from untwist.datasets.own import imported_names, imported_path, own, settled_name
 from untwist.datasets.pairs import LaplacePairs, Pairs, UniformPairs, walk
 from untwist.datasets.shapes3d_scene import draw_shapes3d
 from untwist.datasets.shapes3d_twin import shapes3d_twin, shapes3d_values
@@ -43,7 +43,6 @@ __all__ = [
     "Pairs",
     "Provenance",
     "UniformPairs",
-    "REAL_FILES",
     "availability",
     "blocks",
     "cache_directory",
@@ -56,34 +55,30 @@ __all__ = [
     "draw_shapes3d",
     "draw_sprite",
     "export_dataset",
-    "forget_seen",
     "face_values",
     "faces_twin",
+    "forget_seen",
     "generate_circles",
     "generate_linear",
     "generate_nonlinear",
     "generate_square",
+    "identity_vectors",
     "imported_names",
     "imported_path",
-    "is_own",
-    "linear",
-    "linear_mixing",
-    "load",
-    "name_of_file",
-    "identity_vectors",
     "linear",
     "linear_mixing",
     "load",
     "mpi3d_complex_twin",
     "mpi3d_twin",
     "mpi3d_values",
+    "name_of_file",
     "nonlinear",
     "nonlinear_weights",
     "own",
     "parse_options",
+    "settled_name",
     "shapes3d_twin",
     "shapes3d_values",
-    "settled_name",
     "sprite_values",
     "sprites",
     "square",

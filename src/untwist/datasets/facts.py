@@ -1,7 +1,8 @@
 """Facts of images on a grid of factors that a shuffled or a different file does not have."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+import mmap
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def require_neighbors(
 def require_distinct(inspection: Inspection, images: np.ndarray, *, repeats: int = 0) -> None:
     """Requires that no two images are the same, but for so many known repeats; reads them all."""
     digests = np.empty(len(images), np.uint64)
-    for start, block in blocks(images):
+    for start, block in _scan(images):
         for i, image in enumerate(block):
             digest = hashlib.blake2b(np.ascontiguousarray(image).data, digest_size=8).digest()
             digests[start + i] = int.from_bytes(digest, "little")
@@ -78,9 +79,21 @@ def require_distinct(inspection: Inspection, images: np.ndarray, *, repeats: int
 
 def require_drawn(inspection: Inspection, images: np.ndarray) -> None:
     """Requires that no image is blank: all its bytes the same; reads them all."""
-    for start, block in blocks(images):
+    for start, block in _scan(images):
         flat = block.reshape(len(block), -1)
         blank = np.flatnonzero(flat.min(1) == flat.max(1))
         if len(blank):
             raise inspection.refusal(f"image {start + blank[0]} is blank")
     inspection.passed.append("no blank image")
+
+
+def _scan(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """The blocks of an array, once; of a memory map, what was read is given back at once."""
+    root = array
+    while isinstance(root, np.ndarray):
+        root = root.base
+    for start, block in blocks(array):
+        yield start, block
+        del block
+        if isinstance(root, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            root.madvise(mmap.MADV_DONTNEED)

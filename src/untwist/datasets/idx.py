@@ -21,7 +21,7 @@ from untwist.datasets.published_file import (
 from untwist.datasets.real_images import real_provenance
 from untwist.datasets.resize import check_size, resize_images
 from untwist.factors import FactorSpace
-from untwist.types import nearest
+from untwist.types import InputError, nearest
 
 SPLITS = ("train", "test")
 BYTES = 8
@@ -203,6 +203,11 @@ def gzipped_or_plain(dataset: str, file: PublishedFile, access: Access) -> Publi
     if access.path is None:
         return plain if is_here(dataset, plain) and not is_here(dataset, file) else file
     folder = Path(access.path).expanduser()
+    if folder.is_file():
+        raise InputError(
+            f"{dataset}: expected the directory that holds its files, but {folder} is a file: say "
+            f"path={folder.parent}"
+        )
     return plain if (folder / plain.name).exists() > (folder / file.name).exists() else file
 
 

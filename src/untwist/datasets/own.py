@@ -20,6 +20,9 @@ from untwist.datasets.own_source import OwnArrays, read_own
 from untwist.factors import FactorSpace
 from untwist.types import InputError
 
+CLAIMS = ("confirmed by", "checks")
+"""What a file cannot say of itself."""
+
 ENDINGS = (".npz", ".h5", ".hdf5")
 
 
@@ -249,7 +252,8 @@ def _text(source: OwnArrays, key: str) -> str:
 
 
 def _provenance(source: OwnArrays) -> Provenance:
-    """What the source says of its origin, which stays; else that the data are your own."""
+    """What the source says of its origin, but not that anybody confirmed it; else "your own"."""
+    file = {"file": source.path.name}
     text = _text(source, "provenance")
     if text:
         try:
@@ -257,6 +261,6 @@ def _provenance(source: OwnArrays) -> Provenance:
         except json.JSONDecodeError as error:
             raise InputError(f"{source.path}: its provenance is not JSON: {error}") from error
         if isinstance(held, dict):
-            return held
+            return {key: value for key, value in held.items() if key not in CLAIMS} | file
         raise InputError(f"{source.path}: expected a table as provenance, but got {text[:40]!r}")
-    return {"source": f"your own data, {source.path.name}", "twin": False, "version": 1}
+    return {"source": "your own data", "twin": False, "version": 1} | file

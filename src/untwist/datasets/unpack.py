@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from untwist.datasets.npz_file import DAMAGE
 from untwist.datasets.progress import progress_bar
 from untwist.store import replacing
 from untwist.types import InputError
+
+ABANDONED_SECONDS = 3600.0
 
 
 def unpack(
@@ -34,6 +37,7 @@ def unpack(
             f"{target} needs {size / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free there: "
             "make room, or set UNTWIST_CACHE to a directory on a larger disk"
         )
+    _sweep(target)
     header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
     with replacing(target) as temporary:
         with temporary.open("wb") as file, progress_bar(f"unpacking {target.stem}", size) as bar:
@@ -43,6 +47,13 @@ def unpack(
                 bar(block.nbytes)
         check(open_made(temporary, shape, dtype=dtype))
     return open_made(target, shape, dtype=dtype)
+
+
+def _sweep(target: Path) -> None:
+    """Removes what a process that was killed had written of the same array, after an hour."""
+    for left in target.parent.glob(f".{target.name}.*"):
+        if time.time() - left.stat().st_mtime > ABANDONED_SECONDS:
+            left.unlink(missing_ok=True)
 
 
 def open_made(path: Path, shape: tuple[int, ...], *, dtype: str = "uint8") -> np.ndarray:

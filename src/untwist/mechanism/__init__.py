@@ -46,7 +46,12 @@ from untwist.mechanism.orthogonality import (
     spectrum,
 )
 from untwist.mechanism.plateaus import plateau_contrast, profile
-from untwist.mechanism.polarized import Polarization, polarization, polarized_share
+from untwist.mechanism.polarized import (
+    Polarization,
+    polarization,
+    polarized_share,
+    relative_kl_error,
+)
 from untwist.mechanism.posterior import Posteriors, posteriors_of
 from untwist.mechanism.precision import covariance_relation, noise_rule
 
@@ -98,6 +103,7 @@ __all__ = [
     "principal_directions",
     "profile",
     "published_random_distances",
+    "relative_kl_error",
     "spectrum",
     "total_correlation",
 ]

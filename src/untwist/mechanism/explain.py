@@ -40,14 +40,14 @@ from untwist.mechanism.polarized import polarization
 from untwist.mechanism.posterior import Encode, posteriors_of
 from untwist.mechanism.precision import covariance_relation, noise_rule
 from untwist.mechanism.sentences import sentences
-from untwist.mechanism.subject import Depth, Parts, Subject, active_latents, among
+from untwist.mechanism.subject import NO_DECODER, Depth, Parts, Subject, active_latents, among
 from untwist.types import AnyArray, InputError, RandomKey
 
 Generator = Callable[[Array], Array] | AnyArray
 
 
 def explain(
-    decode: Decode | AbstractDecoder | AnyArray,
+    decode: Decode | AbstractDecoder | AnyArray | None,
     encode: Encode | tuple[AnyArray, AnyArray | None],
     x: AnyArray | None = None,
     factors: AnyArray | None = None,
@@ -68,7 +68,8 @@ def explain(
 
     Args:
         decode: From one code to one example's outputs (logits for a Bernoulli likelihood) by a JAX
-            function; a decoder of `untwist.mechanism.torch`; or Jacobians at the means.
+            function; a decoder of `untwist.mechanism.torch`; Jacobians at the means; or None for an
+            encoder alone.
         encode: From a batch of examples to `(mean, sigma)`, or these arrays. Sigma holds standard
             deviations, or Cholesky factors of full covariances, or is None.
         x: The examples.
@@ -102,7 +103,7 @@ def explain(
     given = isinstance(decode, np.ndarray | Array)
     draw = np.random.default_rng(np.asarray(jax.random.key_data(key), np.uint32))
     subject = Subject(
-        None if given else as_decoder(decode),
+        None if given or decode is None else as_decoder(decode),
         np.asarray(decode) if given else None,
         None if outputs is None else np.asarray(outputs),
         posteriors,
@@ -121,7 +122,8 @@ def explain(
     _add_traversals(parts, subject)
     _add_data(parts, subject, factors, generator)
     kind = "none" if posteriors.sigma is None else "diagonal" if posteriors.diagonal else "full"
-    items, latents = len(geometry.gram), posteriors.mean.shape[1]
+    items = 0 if geometry is None else len(geometry.gram)
+    latents = posteriors.mean.shape[1]
     found = Explanation(latents, items, kind, subject.active, reasons=parts.reasons, **parts.made)
     labels = names if names is not None or factors is None else _numbered(np.shape(factors)[1])
     said = sentences(found, names=labels)
@@ -132,8 +134,12 @@ def _numbered(count: int) -> list[str]:
     return [f"factor {index}" for index in range(count)]
 
 
-def _add_geometry(parts: Parts, subject: Subject) -> Geometry:
+def _add_geometry(parts: Parts, subject: Subject) -> Geometry | None:
     """Orthogonality, factorization and free angles, all from Gram matrices."""
+    if subject.encoder_alone:
+        for name in ("orthogonality", "factorization", "free"):
+            parts.reasons[name] = NO_DECODER
+        return None
     rows = subject.rows(subject.depth.items)
     codes = subject.posteriors.mean[rows]
     if subject.decoder is not None:
@@ -187,7 +193,7 @@ def _orthogonality(geometry: Geometry, used: Geometry) -> Orthogonality:
     )
 
 
-def _add_posterior(parts: Parts, subject: Subject, geometry: Geometry) -> None:
+def _add_posterior(parts: Parts, subject: Subject, geometry: Geometry | None) -> None:
     """What the posteriors say, by themselves and beside the decoder's slopes."""
     posteriors, active = subject.posteriors, subject.active
     some = subject.some(subject.depth.items)
@@ -195,12 +201,16 @@ def _add_posterior(parts: Parts, subject: Subject, geometry: Geometry) -> None:
         parts.add(
             "polarization", lambda: polarization(posteriors.mean, np.asarray(posteriors.sigma))
         )
-        norms, variance = column_norms(geometry.gram)[:, active], some.variance[:, active]
-        parts.add("noise", lambda: noise_rule(norms, variance))
     else:
         for name in ("polarization", "noise"):
             parts.reasons[name] = "speaks of a diagonal posterior"
-    parts.add("covariance", lambda: covariance_relation(geometry, some, beta=subject.beta))
+    if geometry is None:
+        parts.reasons |= {"noise": NO_DECODER, "covariance": NO_DECODER}
+    else:
+        if posteriors.diagonal:
+            norms, variance = column_norms(geometry.gram)[:, active], some.variance[:, active]
+            parts.add("noise", lambda: noise_rule(norms, variance))
+        parts.add("covariance", lambda: covariance_relation(geometry, some, beta=subject.beta))
     parts.add(
         "total_correlation",
         lambda: total_correlation(among(posteriors, active), key=subject.keys[0]),
@@ -303,6 +313,8 @@ def _directions(
 ) -> DirectionAgreement:
     """The agreement of tangent spaces and axes."""
     rows, codes = subject.rows(subject.depth.fit_items), subject.some(subject.depth.fit_items).mean
+    if subject.encoder_alone:
+        raise InputError(NO_DECODER)
     if not subject.active.any():
         raise InputError("no latent is active")
     if subject.decoder is not None:

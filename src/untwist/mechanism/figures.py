@@ -12,15 +12,16 @@ POINTS = 500
 """At most how many items a figure shows."""
 
 
-def figures(found: Explanation, subject: Subject, geometry: Geometry) -> dict[str, ndarray]:
+def figures(found: Explanation, subject: Subject, geometry: Geometry | None) -> dict[str, ndarray]:
     """Returns arrays to draw by name, as float32 or int32, of at most so many items."""
     few = slice(0, POINTS)
     some = subject.some(subject.depth.items)
     arrays = {
         "active": found.active.astype(np.int32),
-        "column_norms": column_norms(geometry.gram)[few],
         "mean_variance": subject.posteriors.variance.mean(0),
     }
+    if geometry is not None:
+        arrays["column_norms"] = column_norms(geometry.gram)[few]
     if some.sigma is not None:
         arrays["variance"] = some.variance[few]
     if found.orthogonality is not None:

@@ -21,6 +21,7 @@ class Profile:
         latent: The latent that moves.
         positions: Its values.
         singular_values: Of the Jacobian, descending.
+        vectors: Right singular vectors as columns, each up to its sign.
         length: ||c_j||, how fast the output moves as this latent does.
         distance: Distance to orthogonality.
         flat: Share of the line on which `length` is below half its mean: 0 for a straight line.
@@ -29,6 +30,7 @@ class Profile:
     latent: int
     positions: Float[ndarray, " step"]
     singular_values: Float[ndarray, "step latent"]
+    vectors: Float[ndarray, "step latent latent"]
     length: Float[ndarray, " step"]
     distance: Float[ndarray, " step"]
     flat: float
@@ -66,7 +68,7 @@ def profile(
     found, length = spectrum(gram), column_norms(gram)[:, latent]
     distance = distance_to_orthogonality(found.vectors)
     flat = float(np.mean(length < length.mean() / 2))
-    return Profile(latent, positions, found.values, length, distance, flat)
+    return Profile(latent, positions, found.values, found.vectors, length, distance, flat)
 
 
 @dataclass(frozen=True)

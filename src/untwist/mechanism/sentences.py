@@ -7,6 +7,7 @@ import numpy as np
 from untwist.mechanism.explanation import Explanation
 from untwist.mechanism.identifiability import WARN_ANGLE
 from untwist.mechanism.polarized import HOLDS
+from untwist.mechanism.subject import NO_DECODER
 
 
 def sentences(found: Explanation, *, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -53,6 +54,9 @@ def _pruned(found: Explanation) -> Iterator[str]:
 
 def _freedom(found: Explanation) -> Iterator[str]:
     if found.active.sum() < 2:
+        return
+    if found.reasons.get("free") == NO_DECODER:
+        yield "There is no decoder to look at: what follows is of the codes alone."
         return
     if found.posterior == "none":
         yield (
@@ -177,8 +181,9 @@ def _fits(found: Explanation) -> Iterator[str]:
         return
     linear, bent = seen.linear / seen.zero, seen.nonlinear / seen.zero
     yield (
-        f"Within a posterior a linear map misses {linear:.1%} of what the decoder does, one with "
-        f"a nonlinearity {bent:.1%} (fresh noise; {seen.converged:.0%} of the fits converged)."
+        f"Within a posterior a linear map misses {_share(linear)} of what the decoder does, one "
+        f"with a nonlinearity {_share(bent)} (fresh noise; {seen.converged:.0%} of the fits "
+        "converged)."
     )
 
 
@@ -193,6 +198,10 @@ def _independence(found: Explanation) -> Iterator[str]:
         )
     else:
         yield "Some latents are copies of others: their total correlation is infinite."
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}" if value >= 0.001 else "less than 0.1%"
 
 
 def _list(numbers: Sequence[int] | np.ndarray) -> str:

@@ -16,6 +16,8 @@ from untwist.types import AnyArray, InputError
 
 Part = TypeVar("Part")
 
+NO_DECODER = "needs a decoder, and the model is an encoder alone"
+
 
 @dataclass(frozen=True)
 class Depth:
@@ -55,6 +57,11 @@ class Subject:
     keys: list[Array]
     order: ndarray
 
+    @property
+    def encoder_alone(self) -> bool:
+        """Whether there is neither a decoder nor its Jacobians."""
+        return self.decoder is None and self.jacobians is None
+
     def rows(self, count: int) -> ndarray:
         """Some items, the same first ones for every count."""
         return np.sort(self.order[:count])
@@ -71,6 +78,8 @@ class Subject:
 
     def decode(self) -> AbstractDecoder:
         """The decoder."""
+        if self.encoder_alone:
+            raise InputError(NO_DECODER)
         if self.decoder is None:
             raise InputError("needs a decoder to call, and only Jacobians were given")
         return self.decoder

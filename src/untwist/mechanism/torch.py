@@ -8,6 +8,7 @@ take them as they take JAX functions. Derivatives go through `torch.func`.
     explain(TorchDecoder(decoder), torch_encoder(encoder, width="logvar"), x, key=key)
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
@@ -20,14 +21,9 @@ from numpy import ndarray
 from untwist.mechanism.decoder import AbstractDecoder, PerItem
 from untwist.types import AnyArray, InputError, nearest
 
-try:
-    import torch  # pyright: ignore[reportMissingImports]
-except ModuleNotFoundError as error:
-    raise InputError(
-        "PyTorch models need PyTorch, which is not installed: pip install 'untwist[torch]'"
-    ) from error
-
 Width = Literal["logvar", "variance", "sigma"]
+Tensor = Any
+"""A `torch.Tensor`: PyTorch is imported when it is used, so type checkers need not find it."""
 
 
 class TorchDecoder(AbstractDecoder):
@@ -41,12 +37,8 @@ class TorchDecoder(AbstractDecoder):
     """
 
     def __init__(self, module: Any):
-        if not isinstance(module, torch.nn.Module):
-            raise InputError(
-                f"expected a torch.nn.Module, but got {type(module).__name__}: pass JAX functions "
-                "as they are"
-            )
-        self.module = module.eval()
+        torch = _torch()
+        self.module = _checked(module)
         self.parameters = {name: p.detach() for name, p in module.named_parameters()}
         self.buffers = dict(module.named_buffers())
         like = next(iter((*self.parameters.values(), *self.buffers.values())), torch.zeros(()))
@@ -54,11 +46,12 @@ class TorchDecoder(AbstractDecoder):
 
     def outputs(self, codes: Float[AnyArray, "item latent"]) -> Float[ndarray, "item pixel"]:
         """Returns the outputs, each as one vector."""
-        with torch.no_grad():
+        with _torch().no_grad():
             return _array(self.module(self._tensor(codes)).flatten(1))
 
     def local(self, function: PerItem, codes: AnyArray, *rows: AnyArray) -> Any:
         """Returns `function(output, jacobian, *row)` of each item, Jacobians by forward mode."""
+        torch = _torch()
         slopes = torch.func.vmap(torch.func.jacfwd(self._one))
         with torch.no_grad():
             matrices = _array(slopes(self._tensor(codes)))
@@ -68,18 +61,19 @@ class TorchDecoder(AbstractDecoder):
         self, codes: Float[AnyArray, "item latent"], pull: Float[AnyArray, "item pixel"]
     ) -> Float[ndarray, "item latent latent"]:
         """Returns sum_i pull_i Hess(d_i), forward over reverse."""
+        torch = _torch()
         weighted = lambda z, weights: torch.sum(weights * self._one(z))  # noqa: E731
         curved = torch.func.vmap(torch.func.jacfwd(torch.func.grad(weighted)))
         return _array(curved(self._tensor(codes), self._tensor(pull)))
 
-    def _one(self, code: torch.Tensor) -> torch.Tensor:
+    def _one(self, code: Tensor) -> Tensor:
         """The output of one code as a vector, as a pure function."""
         state = (self.parameters, self.buffers)
-        return torch.func.functional_call(self.module, state, (code[None],)).flatten()
+        return _torch().func.functional_call(self.module, state, (code[None],)).flatten()
 
-    def _tensor(self, array: AnyArray) -> torch.Tensor:
+    def _tensor(self, array: AnyArray) -> Tensor:
         # A copy, since tensors must be writable and JAX's buffers are not.
-        return torch.tensor(np.asarray(array), dtype=self.dtype, device=self.device)
+        return _torch().tensor(np.asarray(array), dtype=self.dtype, device=self.device)
 
 
 def torch_encoder(
@@ -91,11 +85,10 @@ def torch_encoder(
         module: Maps a batch of examples to `(mean, width)`, or to the mean alone.
         width: What the second output is: log-variances, variances or standard deviations.
     """
-    if not isinstance(module, torch.nn.Module):
-        raise InputError(f"expected a torch.nn.Module, but got {type(module).__name__}")
+    torch = _torch()
+    _checked(module)
     if width not in get_args(Width):
         raise nearest("width", width, get_args(Width))
-    module.eval()
     like = next(module.parameters(), torch.zeros(()))
 
     def encode(x: AnyArray) -> tuple[ndarray, ndarray | None]:
@@ -111,7 +104,27 @@ def torch_encoder(
     return encode
 
 
-def _array(tensor: torch.Tensor) -> ndarray:
+def _torch() -> Any:
+    """PyTorch, or the sentence that says how to get it."""
+    try:
+        return importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "PyTorch models need PyTorch, which is not installed: pip install 'untwist[torch]'"
+        ) from error
+
+
+def _checked(module: Any) -> Any:
+    """The module in evaluation mode."""
+    if not isinstance(module, _torch().nn.Module):
+        raise InputError(
+            f"expected a torch.nn.Module, but got {type(module).__name__}: pass JAX functions "
+            "as they are"
+        )
+    return module.eval()
+
+
+def _array(tensor: Tensor) -> ndarray:
     return tensor.detach().cpu().numpy()
 
 

@@ -66,7 +66,11 @@ def digitize(column: Float[ndarray, " item"], bins: int) -> Int[ndarray, " item"
     >>> digitize(np.array([0.0, 0.4, 0.5, 1.0]), 2).tolist()
     [0, 0, 1, 1]
     """
-    edges = np.histogram_bin_edges(column, bins)[:-1]
+    try:
+        edges = np.histogram_bin_edges(column, bins)[:-1]
+    except ValueError:  # single precision has too few numbers between the extremes
+        column = column.astype(np.float64) - float(column.min())
+        edges = np.histogram_bin_edges(column, bins)[:-1]
     return np.searchsorted(edges, column, side="right") - 1
 
 

@@ -133,8 +133,9 @@ def _checked_factors(
 def ranked(values: Float[ndarray, " item"], size: int | None) -> Int[ndarray, " item"]:
     """Returns the rank of each value among the levels that occur, or its bin if continuous."""
     if size is None:
-        edges = np.histogram_bin_edges(values, CONTINUOUS_BINS)
-        index = np.searchsorted(edges[1:-1], values, side="right")
+        moved = values - values.min()  # however far from zero, twenty bins fit
+        edges = np.histogram_bin_edges(moved, CONTINUOUS_BINS)
+        index = np.searchsorted(edges[1:-1], moved, side="right")
     else:
         index = values.astype(np.int64)
     present = np.bincount(index) > 0

@@ -17,7 +17,7 @@ from untwist.models import convolution
 from untwist.models.convolution import THIN, double_thin
 from untwist.models.kernels import FAT, double, halve, thin_weight_gradient, weight_gradient
 
-Layer = tuple[Float[Array, "4 4 channel out"], Float[Array, " out"]]
+Layer = tuple[Float[Array, "4 4 _ _"], Float[Array, " _"]]
 
 
 def fusible(activation: str, layers: tuple[Layer, ...], *, thin: int) -> bool:
@@ -104,7 +104,7 @@ def _by_item(forward: Callable, backward: Callable) -> Callable:
         return function(x[None], layers)[0]
 
     @one.def_vmap
-    def several(size: int, batched: tuple, x: Array, layers: tuple[Layer, ...]):
+    def several(size: int, batched: list, x: Array, layers: tuple):
         if batched[0] and not any(jax.tree.leaves(batched[1])):
             return function(x, layers), True
         axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, batched)

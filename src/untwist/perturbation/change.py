@@ -48,6 +48,7 @@ def fold(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
     Reference: zietlow2021, Appendix B.1.
 
+    >>> import jax.numpy as jnp
     >>> fold(jnp.array([-0.25, 0.5, 1.25])).tolist()
     [0.25, 0.5, 0.75]
     """
@@ -61,6 +62,7 @@ def perturb(
 ) -> Float[Array, "*shape"]:
     """Returns fold(x + epsilon m), with the epsilon that Appendix B.1 drops (erratum E13).
 
+    >>> import jax.numpy as jnp
     >>> perturb(jnp.array([0.0, 1.0]), jnp.array([-1.0, 0.5]), 0.5).tolist()
     [0.5, 0.75]
     """

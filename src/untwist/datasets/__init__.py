@@ -4,65 +4,71 @@ from untwist.datasets.cache import cache_directory
 from untwist.datasets.catalog import CATALOG, default_options, description, load, parse_options
 from untwist.datasets.circles import circles, generate_circles
 from untwist.datasets.dataset import Dataset, Likelihood, Provenance, blocks, decode_examples
+from untwist.datasets.derived import correlated, rescaled, sampled, with_noise
+from untwist.datasets.digits import digit_mixture, moving_digit
 from untwist.datasets.export import export_dataset
-from untwist.datasets.faces_scene import draw_face
-from untwist.datasets.faces_twin import face_values, faces_twin, identity_vectors
+from untwist.datasets.faces_twin import faces_twin
+from untwist.datasets.generators import generator
+from untwist.datasets.jacobian import generator_jacobian, grid_jacobian
 from untwist.datasets.linear import generate_linear, linear, linear_mixing
-from untwist.datasets.mpi3d_scene import draw_mpi3d
-from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin, mpi3d_values
+from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin
 from untwist.datasets.nonlinear import (
     NonlinearWeights,
     generate_nonlinear,
     nonlinear,
     nonlinear_weights,
 )
-from untwist.datasets.pairs import LaplacePairs, Pairs, UniformPairs, walk
-from untwist.datasets.shapes3d_scene import draw_shapes3d
-from untwist.datasets.shapes3d_twin import shapes3d_twin, shapes3d_values
+from untwist.datasets.pairs import LaplacePairs, UniformPairs, walk
+from untwist.datasets.shapes3d_twin import shapes3d_twin
 from untwist.datasets.sprite_drawing import draw_sprite
 from untwist.datasets.sprites import sprite_values, sprites
 from untwist.datasets.square import generate_square, square
+from untwist.datasets.walks import NaturalPairs, generalized_normal_walk, read_changes
 
 __all__ = [
     "CATALOG",
     "Dataset",
     "LaplacePairs",
     "Likelihood",
+    "NaturalPairs",
     "NonlinearWeights",
-    "Pairs",
     "Provenance",
     "UniformPairs",
     "blocks",
     "cache_directory",
     "circles",
+    "correlated",
     "decode_examples",
     "default_options",
     "description",
-    "draw_face",
-    "draw_mpi3d",
-    "draw_shapes3d",
+    "digit_mixture",
     "draw_sprite",
     "export_dataset",
-    "face_values",
     "faces_twin",
+    "generalized_normal_walk",
     "generate_circles",
     "generate_linear",
     "generate_nonlinear",
     "generate_square",
-    "identity_vectors",
+    "generator",
+    "generator_jacobian",
+    "grid_jacobian",
     "linear",
     "linear_mixing",
     "load",
+    "moving_digit",
     "mpi3d_complex_twin",
     "mpi3d_twin",
-    "mpi3d_values",
     "nonlinear",
     "nonlinear_weights",
     "parse_options",
+    "read_changes",
+    "rescaled",
+    "sampled",
     "shapes3d_twin",
-    "shapes3d_values",
     "sprite_values",
     "sprites",
     "square",
     "walk",
+    "with_noise",
 ]

@@ -6,13 +6,14 @@ the normal, and with it the shaded image, continuous in everything that moves a 
 """
 
 import math
+from collections.abc import Sequence
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from untwist.types import Scalar
 
-TINY = 1e-12
+TINY = 1e-8
 
 Point = Float[Array, "3"]
 
@@ -101,3 +102,11 @@ def smooth_maximum(first: Scalar, second: Scalar, width: Scalar | float) -> Scal
 def smooth_minimum(first: Scalar, second: Scalar, width: Scalar | float) -> Scalar:
     """Returns the minimum, rounded down where the two are closer than `width`: a smooth union."""
     return -smooth_maximum(-first, -second, width)
+
+
+def choose(which: Int[Array, ""] | int, distances: Sequence[Scalar]) -> Scalar:
+    """Returns one of several distances; the others leave no trace in its derivative."""
+    chosen = distances[-1]
+    for number, one in enumerate(distances[:-1]):
+        chosen = jnp.where(jnp.asarray(which) == number, one, chosen)
+    return chosen

@@ -82,10 +82,10 @@ def _mpi3d(dataset: Dataset) -> Generate:
     size, space = dataset.shape[0], dataset.space
     place = _affine(mpi3d_values, space, (2, 3, 5, 6))
     complicated = dataset.name == "mpi3d_complex_twin"
-    rows = np.zeros((space.sizes[0], 7), int)
+    rows = np.zeros((space.grid_sizes[0], 7), int)
     rows[:, 0] = np.arange(len(rows))
     front = jnp.asarray(mpi3d_values(rows, space)[:, :3], jnp.float32)
-    rows = np.zeros((space.sizes[4], 7), int)
+    rows = np.zeros((space.grid_sizes[4], 7), int)
     rows[:, 4] = np.arange(len(rows))
     back = jnp.asarray(mpi3d_values(rows, space)[:, 3:6], jnp.float32)
 

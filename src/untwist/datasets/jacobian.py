@@ -118,8 +118,8 @@ def _closes(dataset: Dataset, factors: Int[np.ndarray, "item factor"], column: i
     spread = np.linspace(0, len(dataset) - 1, min(CLOSING_ROWS, len(dataset))).astype(int)
     rows = np.concatenate([dataset.factors[spread], factors])
     last = dataset.space.grid_sizes[column] - 1
-    ends = [_examples(dataset, rows, column, np.full(len(rows), end)) for end in (0, last)]
-    return np.array_equal(*ends)
+    first, final = (_examples(dataset, rows, column, np.full(len(rows), end)) for end in (0, last))
+    return np.array_equal(first, final)
 
 
 def _examples(

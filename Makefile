@@ -3,14 +3,16 @@ PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+TORCH := 2.13.0
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
-.PHONY: help install demo lint test test-slow benchmark lock clean
+.PHONY: help install torch demo lint test test-slow benchmark lock clean
 
 help:
 	@echo "make demo       train a small population and look at it: three minutes after installation"
 	@echo "make test       linters, types, rooms, tests, README"
 	@echo "make test-slow  the tests that take more than ten seconds each"
+	@echo "make torch      add PyTorch, whose models can be explained; its tests run once it is there"
 	@echo "make benchmark  the speed benchmarks (installs PyTorch beside, in .venv-benchmark)"
 	@echo "make lock       pin the dependencies anew in constraints.txt"
 
@@ -22,6 +24,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
 	@touch $@
+
+torch: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH)
 
 demo: install
 	$(BIN)/untwist demo
@@ -40,7 +45,7 @@ test-slow: install
 
 benchmark: install
 	$(BIN)/python -m venv .venv-benchmark
-	.venv-benchmark/bin/python -m pip install --quiet torch==2.13.0 numpy
+	.venv-benchmark/bin/python -m pip install --quiet torch==$(TORCH) numpy
 	$(BIN)/python benchmarks/training.py --torch .venv-benchmark/bin/python
 
 lock:

@@ -6,7 +6,7 @@ import pytest
 
 from untwist.cli import DESCRIPTIONS, main
 from untwist.cli.train import Train, parse_values
-from untwist.store import open_run
+from untwist.store import open_run, read_table
 from untwist.types import InputError
 
 SMALL = [
@@ -130,6 +130,27 @@ def test_compare_and_sql(run, capsys):
     )
     assert code == 0
     assert "12" in out
+
+
+def test_scores_are_stored_by_member_and_shown_by_setting(run, capsys):
+    code, out, _ = call(capsys, "score", run, "--metrics", "mig", "linear_r2", "--repeats", "0")
+    assert code == 0
+    assert "beta=0.01" in out
+    assert "beta=0.1" in out
+    table = read_table(run / "scores.parquet")
+    assert sorted(zip(table["metric"], table["member"], strict=True)) == [
+        (metric, member) for metric in ("linear_r2", "mig") for member in range(4)
+    ]
+    values = table["value"][table["metric"] == "linear_r2"]
+    code, out, _ = call(capsys, "runs", "compare", run, "--scores", "linear_r2")
+    assert code == 0
+    for pair in (values[:2], values[2:]):  # members are ordered by beta, then by seed
+        assert f"{pair.mean():.4g} ± {pair.std(ddof=1):.2g}" in out
+    sql = "SELECT count(*) AS rows FROM scores WHERE metric = 'mig'"
+    assert "4" in call(capsys, "runs", "sql", sql, "--root", run.parent)[1]
+    code, _, err = call(capsys, "runs", "compare", run, "--scores", "sap")
+    assert code == 2
+    assert f"untwist score {run} --metrics sap" in err
 
 
 def test_resuming_a_finished_run_shows_it(run, capsys):

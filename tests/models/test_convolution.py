@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from untwist.models.convolution import _double_by_taps, _halve_by_patches, downsample, upsample
+from untwist.models.convolution import _double_by_products, _halve_by_products, downsample, upsample
 from untwist.types import InputError
 
 FUNCTIONS = [downsample, upsample]
@@ -117,9 +117,10 @@ def test_second_derivatives_equal_those_of_xla(function):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("transform", [jax.jacfwd, jax.jacrev])
-def test_the_form_for_other_devices_agrees(function, transform):
-    other = {downsample: _halve_by_patches, upsample: _double_by_taps}[function]
-    x, weight, bias = arguments(4, 6, 3, 2)
+@pytest.mark.parametrize("channels", [(3, 2), (5, 6)])
+def test_the_form_for_other_devices_agrees(function, transform, channels):
+    other = {downsample: _halve_by_products, upsample: _double_by_products}[function]
+    x, weight, bias = arguments(4, 6, *channels)
     got = transform(lambda *a: other(a[0][None], a[1])[0] + bias, argnums=(0, 1))(x, weight)
     want = transform(lambda *a: oracle(function, *a, bias), argnums=(0, 1))(x, weight)
     jax.tree.map(close, got, want)

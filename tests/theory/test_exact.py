@@ -94,6 +94,13 @@ def test_prediction_marks_what_sampling_leaves_open():
     assert [few.survivors(b) for b in (0.5, 1.0, 3.5)] == [4, 3, 1]
 
 
+def test_directions_without_variance_are_not_determined():
+    data = np.random.default_rng(0).standard_normal((3, 5)) * np.array([5.0, 3.0, 1.0, 1.0, 1.0])
+    found = predict(np.cov(data.T, bias=True), 5)  # three items span two dimensions
+    assert found.eigenvalues[2:].tolist() == [0, 0, 0]
+    assert found.determined.tolist() == [True, True, False, False, False]
+
+
 def test_equal_groups_are_relative():
     assert equal_groups(np.array([1e6, 1e6 - 1, 1.0, 0.5]), 1e-5) == [[0, 1], [2], [3]]
 

@@ -84,6 +84,7 @@ def test_predict_reads_data_and_covariances(tmp_path, capsys):
         (["list", "rolinek"], "did you mean 'rolinek2019'"),
         (["curve", "c", "--low", "2", "--high", "1"], "0 < low < high"),
         (["curve", "none/c"], "no directory none"),
+        (["predict", "none.npy", "--betas", "-1"], "all positive"),
         (["curve", "c", "--mixing", "none.npy"], "no file at none.npy"),
         (["curve", "c", "--noise", "-1"], "must be positive|noise variance positive"),
     ],

@@ -13,7 +13,7 @@ from untwist.factors import FactorSpace
 from untwist.models import ARCHITECTURES, SquaredError, build
 from untwist.objectives import AbstractObjective, BetaVAE, Terms, autoencode
 from untwist.training import Optimizer, Recipe, fit, program, shuffled, start_population
-from untwist.training.member import Rows, Streams, draw
+from untwist.training.member import Rows, Streams, draw, start, step
 from untwist.training.source import Source
 from untwist.types import InputError
 
@@ -309,6 +309,36 @@ def test_a_pairwise_objective_draws_partners_of_its_examples():
     members = start_population(np.array([1, 1]), recipe, lambda key: model(key=key))
     _, _, last = run(members, recipe, 100, SPRITES)
     assert last.parts["apart"][1] < 0.5 * last.parts["apart"][0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "bits", "words"),
+    [((8, 8, 1), True, np.uint32), ((4, 4, 3), False, np.uint32), ((3, 3, 1), False, np.uint8)],
+)
+def test_rows_as_words_are_the_same_examples(shape, bits, words):
+    stored = (int(np.prod(shape)) // 8,) if bits else shape
+    data = np.random.default_rng(0).integers(0, 256, (20, *stored), np.uint8)
+    space = FactorSpace(("item",), (20,), ("categorical",))
+    source = {"source": "random", "twin": False}
+    factors, peak = np.arange(20)[:, None], 1 if bits else 200
+    dataset = Dataset("noise", data, factors, space, "bernoulli", source, shape, peak, bits)
+    rows, index = Rows.of(dataset, data), np.array([3, 0, 19])
+    assert rows.data.dtype == words
+    np.testing.assert_array_equal(rows.examples(index), dataset.examples(index))
+
+
+def test_narrow_weights_at_hand_are_those_a_step_makes_itself():
+    model = partial(build, ARCHITECTURES["small"], SPRITES.shape, 2, SquaredError())
+    recipe = Recipe(BetaVAE(1e-2), Optimizer(jnp.array(1e-2)), batch=8)
+    narrow = partial(model, precision="bfloat16")
+    member = start(jnp.uint32(0), recipe, lambda key: narrow(key=key), None)
+    rows = Rows.of(SPRITES, SPRITES.data)
+    assert member.model.narrowed().encoder.dense.layers[0].weight.dtype == jnp.bfloat16
+    alone, *_ = step(member, recipe, rows, jnp.int32(0))
+    given, *_ = step(member, recipe, rows, jnp.int32(0), member.model.narrowed())
+    for ours, theirs in zip(jax.tree.leaves(alone), jax.tree.leaves(given), strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_partners_are_the_rows_asked_for():

@@ -240,6 +240,8 @@ def test_bfloat16_reaches_the_loss_of_float32():
         ({"seeds": (-1,)}, "a seed must be from 0"),
         ({"batch": 1001}, "at most the 1000 examples"),
         ({"batch": 0}, "at least one example"),
+        ({"batch": 1, "objective": "beta-tcvae"}, "beta-tcvae compares .* at least 2"),
+        ({"posterior": "deterministic", "objective": "dip-vae-ii"}, "use diagonal or full"),
         ({"steps": 0}, "at least one step"),
         ({"options": {"sampels": 3}}, "did you mean 'samples'"),
     ],

@@ -16,8 +16,10 @@ DESCRIPTIONS = {
     "demo": "see the point of the field in three minutes: six kinds of model on small sprites",
     "train": "train a population of models, or resume one",
     "score": "score the members of a run with every metric",
+    "explain": "explain why the members of a run are disentangled, or are not",
     "runs": "list, show, compare and query what was trained",
-    "data": "list, describe, draw and export datasets",
+    "data": "list, describe, draw, check, import and export datasets",
+    "perturb": "make the dataset that hides the convenient variance, with its controls",
     "theory": "solve linear models exactly, check every theorem, predict axes from data",
 }
 

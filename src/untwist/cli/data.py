@@ -1,4 +1,4 @@
-"""`untwist data`: list, describe, sheet, traverse, export."""
+"""`untwist data`: list, describe, sheet, traverse, check, import, export."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,15 +10,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
+from untwist.cli.data_files import check, import_
 from untwist.datasets import (
     CATALOG,
     Dataset,
+    availability,
+    cache_directory,
     default_options,
     description,
     export_dataset,
-    load,
-    parse_options,
+    imported_names,
 )
+from untwist.perturbation import is_perturbed, load_dataset, parse_dataset_options
 from untwist.report import contact_sheet, scatter_sheet, traversal_sheet
 from untwist.types import InputError
 
@@ -26,33 +29,51 @@ Name = tyro.conf.Positional[str]
 Out = tyro.conf.Positional[Path]
 Options = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="OPTION=VALUE")]
 
+FILE_OPTIONS = ("path", "download", "unverified")
+"""Options of every dataset that is read from files."""
+
 
 def list_() -> None:
-    """List the datasets that need no files, with their options and defaults."""
-    table = Table("name", "what it is", "options", title="datasets", title_justify="left")
+    """List all datasets: how they can be had on this machine, and their options with defaults.
+
+    A twin, and what is drawn, needs no file. A real dataset is here or missing; `untwist data
+    describe NAME` says which file to put where.
+    """
+    table = Table("name", "had", "what it is", "options", title="datasets", title_justify="left")
     for name in CATALOG:
         first = description(name).splitlines()[0].removeprefix("Returns ")
-        options = [f"{option}={value}" for option, value in default_options(name).items()]
-        table.add_row(name, first, " ".join(options))
+        defaults = default_options(name)
+        shown = {key: value for key, value in defaults.items() if key not in FILE_OPTIONS}
+        options = [f"{key}={value}" for key, value in shown.items()]
+        if len(shown) < len(defaults):
+            options.append("path= download=")
+        table.add_row(name, availability(name), first, " ".join(options))
+    for name in imported_names():
+        table.add_row(name, "imported", "your own data", "")
     Console().print(table)
+    Console().print(f"files: {cache_directory()}", markup=False, highlight=False, soft_wrap=True)
 
 
 def describe(name: Name, *, options: Options = ()) -> None:
     """Describe a dataset: its factors, its format, where it comes from.
 
     Args:
-        name: The dataset; `untwist data list` shows all.
+        name: The dataset; `untwist data list` shows all. Or the path of a perturbed one.
         options: Options of the dataset, e.g. size=32 positions=8.
     """
-    dataset = load(name, **parse_options(name, options))
+    given = parse_dataset_options(name, options)
     console = Console()
-    console.print(description(name), markup=False, highlight=False)
+    if not is_perturbed(name):
+        console.print(description(name), markup=False, highlight=False)
+    dataset = load_dataset(name, **given)
     factors = Table("factor", "values", "kind", title="factors", title_justify="left")
     space = dataset.space
     for row in zip(space.names, space.sizes, space.kinds, strict=True):
         factors.add_row(*("any" if part is None else str(part) for part in row))
     console.print(factors)
     facts = Table(title="data", title_justify="left", show_header=False)
+    facts.add_column()
+    facts.add_column(overflow="fold")
     for key, value in _facts(dataset).items():
         facts.add_row(key, value)
     console.print(facts)
@@ -64,14 +85,14 @@ def sheet(
     """Draw a sheet of random samples to a PNG: images, or a cloud colored by each factor.
 
     Args:
-        name: The dataset; `untwist data list` shows all.
+        name: The dataset; `untwist data list` shows all. Or the path of a perturbed one.
         out: The PNG to write; it must not exist.
         count: How many samples; 64 images or 5000 points by default.
         seed: Seed of the choice.
         options: Options of the dataset, e.g. size=32 positions=8.
     """
     _check_new(out)
-    dataset = load(name, **parse_options(name, options))
+    dataset = load_dataset(name, **parse_dataset_options(name, options))
     count = (64 if dataset.is_image else 5000) if count is None else count
     if count < 1:
         raise InputError(f"expected at least one sample on a sheet, but got count={count}")
@@ -100,14 +121,14 @@ def traverse(
     """Draw images along every factor of a full grid to a PNG, one row a factor.
 
     Args:
-        name: The dataset; `untwist data list` shows all.
+        name: The dataset; `untwist data list` shows all. Or the path of a perturbed one.
         out: The PNG to write; it must not exist.
         at: The value of every factor that does not move; the middle ones by default.
         steps: At most how many values of a factor.
         options: Options of the dataset, e.g. size=32 positions=8.
     """
     _check_new(out)
-    dataset = load(name, **parse_options(name, options))
+    dataset = load_dataset(name, **parse_dataset_options(name, options))
     if not (dataset.has_full_grid and dataset.is_image):
         raise InputError(
             f"{name} is not a grid of images, so no factor can move alone: draw it with "
@@ -126,13 +147,13 @@ def export(name: Name, out: Out, *, limit: int | None = None, options: Options =
     """Write a dataset to an .npz archive or, without an ending, to a folder of PNGs.
 
     Args:
-        name: The dataset; `untwist data list` shows all.
+        name: The dataset; `untwist data list` shows all. Or the path of a perturbed one.
         out: The archive or folder to write; it must not exist.
         limit: At most how many examples, evenly spread over the dataset; all by default.
         options: Options of the dataset, e.g. size=32 positions=8.
     """
     _check_new(out)
-    dataset = load(name, **parse_options(name, options))
+    dataset = load_dataset(name, **parse_dataset_options(name, options))
     if limit is not None:
         if limit < 1:
             raise InputError(f"expected at least one example to export, but got limit={limit}")
@@ -151,6 +172,8 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "describe": describe,
     "sheet": sheet,
     "traverse": traverse,
+    "check": check,
+    "import": import_,
     "export": export,
 }
 

@@ -11,6 +11,7 @@ import tyro
 from jaxtyping import Array, Float
 
 from untwist.cli.runs import summarize_runs
+from untwist.cli.score import Score, score_population, store_scores
 from untwist.cli.tables import print_table
 from untwist.datasets import Dataset, load
 from untwist.models import VAE, traverse
@@ -30,6 +31,7 @@ SPECS = {
     "beta-vae": replace(BASE, vary={"beta": (1.0, 4.0, 16.0)}),
     "full-covariance": replace(BASE, posterior="full", vary={"beta": (4.0,)}),
 }
+SCORES = ("mig", "factor_vae_score")
 SHOWN = {
     "AE": ("ae", 0.0),
     "VAE": ("beta-vae", 1.0),
@@ -70,7 +72,12 @@ def main(words: list[str]) -> int:
             print("interrupted; untwist demo goes on from here")
             return 130
     runs = {name: open_run(options.out / "runs" / name) for name in SPECS}
-    print_table(*summarize_runs(list(runs.values())), title="nats an image, mean ± sd over seeds")
+    for name, run in runs.items():
+        if not run.scores.exists():
+            table = score_population(populations[name], dataset, Score(run.path, SCORES, repeats=0))
+            store_scores(run, populations[name], table)
+    title = "losses in nats an image, scores from 0 to 1; mean ± sd over seeds"
+    print_table(*summarize_runs(list(runs.values()), SCORES), title=title)
     training_curves(_curves(runs), options.out / "curves.png", logarithmic=["reconstruction"])
     traversal_panels(
         {

@@ -1,12 +1,13 @@
 """Look at what was trained: list, show, compare, and query with SQL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import tyro
 
-from untwist.cli.tables import active_latents, format_cell, last_logs, print_members, print_table
+from untwist.cli.settings import compare_settings, member_scores
+from untwist.cli.tables import active_latents, last_logs, print_members, print_table
 from untwist.store import Run, find_runs, open_run, query, read_table, toml
 from untwist.types import InputError
 
@@ -45,19 +46,22 @@ def show(run: tyro.conf.Positional[Path]) -> None:
         print(f"{run} has no checkpoint yet")
 
 
-def compare(runs: Paths) -> None:
+def compare(runs: Paths, *, scores: tuple[str, ...] = ()) -> None:
     """Compare runs: mean and standard deviation over seeds of each setting's last log.
+
+    Example: untwist runs compare runs/* --scores mig sap
 
     Args:
         runs: Run directories.
+        scores: Metrics that `untwist score` has stored, to show beside.
     """
     if not runs:
         raise InputError("expected at least one run directory to compare, but got none")
-    print_table(*summarize_runs([open_run(path) for path in runs]))
+    print_table(*summarize_runs([open_run(path) for path in runs], scores))
 
 
 def sql(query_: tyro.conf.Positional[str], *, root: Path = ROOT) -> None:
-    """Query all runs with SQL. The tables are `runs`, `members` and `history`.
+    """Query all runs with SQL. The tables are `runs`, `members`, `history` and `scores`.
 
     Example: untwist runs sql "SELECT run, beta, avg(kl) FROM history JOIN members USING (run,
     member) GROUP BY ALL ORDER BY ALL"
@@ -69,31 +73,31 @@ def sql(query_: tyro.conf.Positional[str], *, root: Path = ROOT) -> None:
     print_table(*query(find_runs(root), query_))
 
 
-def summarize_runs(runs: list[Run]) -> tuple[list[str], list[list[object]]]:
+def summarize_runs(
+    runs: list[Run], scores: Sequence[str] = ()
+) -> tuple[list[str], list[list[object]]]:
     """Returns the columns and rows of a comparison: one row a run and setting, seeds averaged."""
-    rows = []
+    names, rows = ["reconstruction", "kl", "active latents", *scores], []
     for run in runs:
-        members = read_table(run.require(run.members))
-        logs = last_logs(read_table(run.require(run.history)), len(members["seed"]))
-        settings = [name for name in run.config["spec"]["vary"] if len(set(members[name])) > 1]
-        keys = [tuple(members[name][i] for name in settings) for i in range(len(members["seed"]))]
-        for key in dict.fromkeys(keys):
-            chosen = np.array([k == key for k in keys]) & (members["status"] != "diverged")
-            label = ", ".join(f"{n}={v:g}" for n, v in zip(settings, key, strict=True))
-            rows.append([run.name, label, int(chosen.sum()), *_spread(run, logs, chosen)])
-    columns = ["run", "setting", "members", "reconstruction", "kl", "active latents"]
-    return columns, rows
+        found = _last_log(run) | member_scores(run)
+        for metric in scores:
+            if metric not in found:
+                raise InputError(
+                    f"{run.path} has no score {metric!r}: store it with "
+                    f"`untwist score {run.path} --metrics {metric}`"
+                )
+        rows += compare_settings(run, {name: found[name] for name in names})
+    return ["run", "setting", "members", *names], rows
 
 
-def _spread(run: Run, logs: dict[str, np.ndarray], chosen: np.ndarray) -> list[str]:
-    """Mean and standard deviation of the chosen members' reconstruction, KL and active latents."""
-    if not chosen.any():
-        return ["all diverged", "", ""]
-    cells, several = [], chosen.sum() > 1
-    for values in (logs["reconstruction"], logs["kl"], active_latents(run, logs)):
-        mean, spread = values[chosen].mean(), values[chosen].std(ddof=1) if several else np.nan
-        cells.append("-" if np.isnan(mean) else f"{mean:.2f} ± {format_cell(spread)}")
-    return cells
+def _last_log(run: Run) -> dict[str, np.ndarray]:
+    """Each member's last reconstruction, KL and active latents; not a number where none is."""
+    history = read_table(run.require(run.history))
+    logs = last_logs(history, len(read_table(run.require(run.members))["seed"]))
+    none = np.full(len(logs["step"]), np.nan)
+    active = active_latents(run, logs) if "variance_per_latent" in logs else none
+    logged = {name: logs.get(name, none) for name in ("reconstruction", "kl")}
+    return logged | {"active latents": active}
 
 
 COMMANDS: dict[str, Callable[..., int | None]] = {

@@ -3,30 +3,30 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
-from jaxtyping import Array, Float
-from rich.progress import track
 
+from untwist.cli.settings import mean_and_spread, member_scores, settings_of
 from untwist.cli.tables import print_table
-from untwist.datasets import Dataset, load
+from untwist.datasets import Dataset
 from untwist.metrics import ScoreTable, grid_sampler, score
-from untwist.models import VAE
+from untwist.perturbation import load_dataset
 from untwist.store import Run, open_run, write_table
-from untwist.training import Population, load_population
+from untwist.training import Population, encode, load_population
 from untwist.types import InputError
-
-CHUNK = 1024
 
 
 @dataclass(frozen=True)
 class Score:
     """Score every member of a finished run, print the table and store it as scores.parquet.
 
-    The codes are the means of the posterior. Metrics that do not apply are listed with the reason.
+    The codes are the means of the posterior. The file has one row a member and metric: value,
+    standard error, direction, estimator, settings. The table shows the mean ± the standard
+    deviation over the seeds of each setting; its standard error is that of one member, from repeats
+    on other items. Metrics that do not apply are listed with the reason.
+
+    Example: untwist score runs/first --metrics mig dci_disentanglement_fast mcc --repeats 8
     """
 
     run: tyro.conf.Positional[Path]
@@ -48,16 +48,16 @@ def main(words: list[str]) -> int:
     options = tyro.cli(Score, prog="untwist score", args=words)
     run = open_run(options.run)
     population = load_population(run)
-    dataset = load(run.config["spec"]["dataset"], **run.config["spec"]["options"])
+    dataset = load_dataset(run.config["spec"]["dataset"], **run.config["spec"]["options"])
     if dataset.checksum() != run.config["data"]["checksum"]:
         raise InputError(
             f"the data of {run.path} are not those that the catalog makes now: score them from "
             "Python with the dataset that the run was given"
         )
     table = score_population(population, dataset, options)
-    write_table(run.path / "scores.parquet", _columns(table, population))
-    _print(table, population, run)
-    print(f"stored in {run.path / 'scores.parquet'}")
+    store_scores(run, population, table)
+    _print(table, run)
+    print(f"stored in {run.scores}")
     return 0
 
 
@@ -77,11 +77,12 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
         index.sort()
     models = jax.tree.map(lambda leaf: leaf[kept], population.models)
     whole = dataset.has_full_grid
-    encoded = _encode(models, dataset, np.arange(len(dataset)) if whole else index)
+    encoded = encode(models, dataset, None if whole else index, progress=True)
     means, variances, losses = (part[:, index] for part in encoded) if whole else encoded
+    point = models.posterior == "deterministic"
     samplers = None
     if whole:
-        samplers = [grid_sampler(codes, dataset.factors, dataset.space) for codes in encoded[0]]
+        samplers = [grid_sampler(codes, dataset.factors, dataset.space) for codes in encoded.means]
     names = options.metrics
     return score(
         means,
@@ -90,42 +91,21 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
         names[0] if names in (("all",), ("fast",)) else list(names),
         key=key,
         repeats=options.repeats,
-        variances=variances,
+        variances=None if point else variances,
         sampler=samplers,
-        losses=losses,
+        losses=None if models.decoder is None else losses,
         reference=options.reference,
     )
-
-
-def _encode(
-    models: VAE, dataset: Dataset, index: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Posterior means, variances [member, item, latent] and reconstruction losses in nats."""
-    pieces = []
-    padded = np.resize(index, -(-len(index) // CHUNK) * CHUNK)
-    for first in track(range(0, len(padded), CHUNK), "encoding", transient=True):
-        examples = jnp.asarray(dataset.examples(padded[first : first + CHUNK]))
-        pieces.append(jax.device_get(_encode_chunk(models, examples)))
-    means, variances, losses = (np.concatenate(part, 1) for part in zip(*pieces, strict=True))
-    return means[:, : len(index)], variances[:, : len(index)], losses[:, : len(index)]
-
-
-@eqx.filter_jit
-def _encode_chunk(models: VAE, examples: Float[Array, "item *shape"]) -> tuple[Array, Array, Array]:
-    """One chunk of examples through every member."""
-
-    def one(model: VAE, x: Array) -> tuple[Array, Array, Array]:
-        posterior = model.encode(x)
-        loss = -model.likelihood.log_prob(model.decode(posterior.mean), x)
-        return posterior.mean, posterior.variance, loss
-
-    members = eqx.filter_vmap(jax.vmap(one, in_axes=(None, 0)), in_axes=(eqx.if_array(0), None))
-    return members(models, examples)
 
 
 def _kept(population: Population) -> np.ndarray:
     """The members that did not diverge."""
     return np.flatnonzero(population.members["status"] != "diverged")
+
+
+def store_scores(run: Run, population: Population, table: ScoreTable) -> None:
+    """Writes the table into the run's directory, its members numbered as in the run."""
+    write_table(run.scores, _columns(table, population))
 
 
 def _columns(table: ScoreTable, population: Population) -> dict[str, list | np.ndarray]:
@@ -134,20 +114,23 @@ def _columns(table: ScoreTable, population: Population) -> dict[str, list | np.n
     columns: dict[str, list | np.ndarray] = dict(table.columns())
     columns["member"] = [int(kept[member]) for member in columns["member"]]
     for name in ("value", "standard_error"):
-        columns[name] = np.array(columns[name], float)
+        numbers = np.array(columns[name], float)
+        columns[name] = np.ma.masked_array(numbers, np.isnan(numbers))  # missing, not NaN
     return columns
 
 
-def _print(table: ScoreTable, population: Population, run: Run) -> None:
-    """One row a metric: mean and spread over members, or why it does not apply."""
+def _print(table: ScoreTable, run: Run) -> None:
+    """One row a metric: mean and deviation over the seeds of each setting, or why there is none."""
+    settings = settings_of(run)
     rows = []
-    for name in dict.fromkeys(row.metric for row in table.rows):
-        found = [row for row in table.rows if row.metric == name]
-        values = np.array([row.value for row in found if row.value is not None], float)
-        if len(values):
-            spread = values.std(ddof=1) if len(values) > 1 else np.nan
-            rows.append([name, values.mean(), spread, values.min(), values.max(), ""])
-        else:
-            rows.append([name, "", "", "", "", found[0].reason])
-    title = f"{run.name}: {len(_kept(population))} members"
-    print_table(["metric", "mean", "sd over members", "least", "most", "why not"], rows, title)
+    for metric, values in member_scores(run).items():
+        found = [row for row in table.rows if row.metric == metric]
+        errors = np.array([row.standard_error for row in found if row.standard_error is not None])
+        error = np.sqrt(np.mean(errors**2)) if len(errors) else ""
+        cells = [mean_and_spread(values[chosen]) for _, chosen in settings]
+        reasons = [f"none: {row.reason}" for row in found if row.value is None]
+        note = reasons[0] if len(reasons) == len(found) else found[0].estimator
+        rows.append([metric, found[0].direction, *cells, error, note])
+    names = [label or "mean" for label, _ in settings]
+    columns = ["metric", "better", *names, "standard error", "estimator, or why there is none"]
+    print_table(columns, rows, title=f"{run.name}: mean ± sd over the seeds of a setting")

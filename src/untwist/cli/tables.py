@@ -28,15 +28,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title:
 def format_cell(cell: object) -> str:
     """Returns a cell as text: four significant digits, lists in brackets.
 
-    >>> format_cell(0.123456), format_cell([1.0, 2.0]), format_cell(None)
-    ('0.1235', '[1, 2]', '')
+    >>> format_cell(0.123456), format_cell([1.0, 2.0]), format_cell(None), format_cell(np.inf)
+    ('0.1235', '[1, 2]', '', 'inf')
     """
     if cell is None:
         return ""
     if isinstance(cell, list | tuple | np.ndarray):
         return f"[{', '.join(map(format_cell, cell))}]"
     if isinstance(cell, float | np.floating):
-        return f"{cell:.4g}" if np.isfinite(cell) else "-"
+        return "-" if np.isnan(cell) else f"{cell:.4g}"
     return str(cell)
 
 

@@ -9,7 +9,8 @@ import jax
 import tyro
 
 from untwist.cli.tables import print_members
-from untwist.datasets import parse_options
+from untwist.datasets import settled_name
+from untwist.perturbation import parse_dataset_options
 from untwist.store import open_run
 from untwist.training import Conduct, Spec, resume, train
 from untwist.types import InputError
@@ -29,7 +30,8 @@ class Train:
     """
 
     dataset: str = "sprites"
-    """The data; `untwist data list` shows all."""
+    """The data: a name that `untwist data list` shows, or the path of your own or of a perturbed
+    dataset."""
     set: Assignments = ()
     """Options of the dataset, e.g. size=32 positions=8."""
     out: Path | None = None
@@ -37,13 +39,23 @@ class Train:
     resume: Path | None = None
     """A run directory to go on with; every option that says what to train is then its own."""
     objective: str = "beta-vae"
-    """ae, beta-vae or annealed-vae."""
+    """ae, beta-vae, annealed-vae, factor-vae, beta-tcvae, dip-vae-i, dip-vae-ii, slow-vae or pcl;
+    docs/objectives.md says which to choose."""
     beta: tuple[float, ...] = ()
     """Weights of the KL, one member each; 1 by default. What it means: nats an image."""
     learning_rate: tuple[float, ...] = ()
     """Learning rates, one member each; 0.001 by default."""
     vary: Assignments = ()
-    """Other hyperparameters, e.g. warmup=0,1000 capacity=5,25 gamma=1000 variance=0.1."""
+    """Other hyperparameters, e.g. warmup=0,1000 capacity=5,25 gamma=1000 variance=0.1
+    critic_learning_rate=0.0001."""
+    pairs: Assignments = ()
+    """Which pairs slow-vae and pcl learn from: kind=laplace rate=6 (the default; rate=random draws
+    it), kind=uniform changed=1 (or random), kind=next for rows in the order of time."""
+    critic_layers: tuple[int, ...] = ()
+    """Widths of the hidden layers of factor-vae's discriminator; six of 1000, as published, by
+    default: 256 256 is ten times faster on a CPU."""
+    critic_optimizer: str | None = None
+    """The second player's optimizer; the published one by default."""
     seeds: int = 1
     """How many seeds."""
     first_seed: int = 0
@@ -53,11 +65,11 @@ class Train:
     latents: int | None = None
     """How many latents; the architecture's published number, or 10, by default."""
     posterior: str | None = None
-    """deterministic, diagonal or full; deterministic under ae, else diagonal, by default."""
+    """deterministic, diagonal or full; by default deterministic under ae and pcl, else diagonal."""
     likelihood: str | None = None
     """bernoulli, gaussian or squared_error; what suits the data by default."""
     optimizer: str = "adam"
-    """adam, adagrad or sgd."""
+    """adam, adagrad, sgd, or adam-adversarial: Adam with momenta 0.5 and 0.9."""
     precision: str = "float32"
     """float32, or bfloat16 for the arithmetic of the networks."""
     batch: int = 64
@@ -90,14 +102,17 @@ class Train:
         if self.seeds < 1:
             raise InputError(f"a population needs at least one seed, but got --seeds {self.seeds}")
         return Spec(
-            dataset=self.dataset,
-            options=parse_options(self.dataset, self.set),
+            dataset=settled_name(self.dataset),
+            options=parse_dataset_options(self.dataset, self.set),
             architecture=self.architecture,
             latents=self.latents,
             posterior=self.posterior,
             likelihood=self.likelihood,
             objective=self.objective,
             optimizer=self.optimizer,
+            critic_layers=self.critic_layers or None,
+            critic_optimizer=self.critic_optimizer,
+            pairs=parse_pairs(self.pairs),
             precision=self.precision,
             batch=self.batch,
             steps=self.steps,
@@ -122,7 +137,8 @@ def main(words: list[str]) -> int:
     """Parses the command line, trains and prints; returns the exit code."""
     options = tyro.cli(Train, prog="untwist train", args=words)
     if options.resume is None:
-        path = options.out or _free_path(Path("runs"), f"{options.dataset}-{options.objective}")
+        stem = f"{Path(options.dataset).stem}-{options.objective}"
+        path = options.out or _free_path(Path("runs"), stem)
         population = train(options.spec(), path, conduct=options.conduct())
     else:
         path = options.resume
@@ -151,6 +167,26 @@ def parse_values(assignment: str) -> tuple[str, tuple[float, ...]]:
         raise InputError(
             f"expected a hyperparameter as NAME=NUMBER,NUMBER,... but got {assignment!r}"
         ) from None
+
+
+def parse_pairs(assignments: tuple[str, ...]) -> dict[str, str | float]:
+    """Returns settings of pairs out of NAME=VALUE texts: numbers where they are such.
+
+    >>> parse_pairs(("kind=uniform", "changed=2"))
+    {'kind': 'uniform', 'changed': 2.0}
+    """
+    settings: dict[str, str | float] = {}
+    for assignment in assignments:
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if not equals:
+            raise InputError(f"expected a setting of pairs as NAME=VALUE, but got {assignment!r}")
+        if name in settings:
+            raise InputError(f"{name} of the pairs is given twice: give it once")
+        try:
+            settings[name] = float(value)
+        except ValueError:
+            settings[name] = value
+    return settings
 
 
 def _free_path(root: Path, stem: str) -> Path:

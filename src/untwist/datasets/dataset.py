@@ -1,5 +1,6 @@
 """The dataset record: examples, their generating factors, and where both come from."""
 
+import abc
 import functools
 import hashlib
 import math
@@ -21,6 +22,41 @@ BLOCK_BYTES = 2**24
 """How much of a dataset is read at a time when all of it must be looked at."""
 
 
+class AbstractRows(abc.ABC):
+    """Rows that are computed when they are read, in place of an array that holds them."""
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole array."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> np.dtype:
+        """The type of its entries."""
+
+    @abc.abstractmethod
+    def __getitem__(self, index: slice | Int[np.ndarray, " batch"] | int) -> np.ndarray:
+        """Returns these rows."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the whole array would take."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        """Returns all rows, for `np.asarray`."""
+        return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Examples with the factors that generated them, row by row.
@@ -28,7 +64,7 @@ class Dataset:
     Attributes:
         name: The name in the catalog.
         data: uint8 N×H×W×C images, or, with `bits`, uint8 N×ceil(H·W·C / 8) rows of packed bits,
-            or float32 N×n vectors. May be a memory map.
+            or float32 N×n vectors. May be a memory map, or be computed when it is read.
         factors: N×F, integers where every factor is discrete.
         space: What the factors are.
         likelihood: The name of the likelihood that suits the data.
@@ -40,7 +76,7 @@ class Dataset:
     """
 
     name: str
-    data: np.ndarray
+    data: np.ndarray | AbstractRows
     factors: np.ndarray
     space: FactorSpace
     likelihood: str
@@ -175,7 +211,7 @@ def decode_examples(
     return values * _scale(peak) if rows.dtype == jnp.uint8 else values
 
 
-def blocks(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+def blocks(array: np.ndarray | AbstractRows) -> Iterator[tuple[int, np.ndarray]]:
     """Yields (first row, rows) pieces of a long array, so that a memory map is never read whole."""
     rows = max(1, BLOCK_BYTES * len(array) // max(1, array.nbytes))
     for start in range(0, len(array), rows):
@@ -187,7 +223,7 @@ def _scale(peak: int) -> np.float32:
     return np.float32(1 / peak)
 
 
-def _check_finite(what: str, array: np.ndarray) -> None:
+def _check_finite(what: str, array: np.ndarray | AbstractRows) -> None:
     """Raises at the first row that holds a NaN or an infinity."""
     for start, block in blocks(array):
         good = np.isfinite(block).reshape(len(block), -1).all(1)

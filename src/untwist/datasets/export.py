@@ -21,17 +21,25 @@ BLOCK = 4096
 Report = Callable[[int], None]
 
 
-def export_dataset(dataset: Dataset, path: Path, *, report: Report = lambda count: None) -> None:
+def export_dataset(
+    dataset: Dataset,
+    path: Path,
+    *,
+    compress: bool = True,
+    report: Report = lambda count: None,
+) -> None:
     """Writes a dataset to a new path: an archive if it ends in .npz, else a folder of PNGs.
 
     The archive holds `images` (uint8) or `vectors` (float32), `factors`, `names`, `sizes` (0 where
-    a factor is continuous), `kinds`, `peak` and `provenance` (JSON). The folder holds one PNG an
-    example, named by its number, with `factors.csv` and `provenance.json`. Both are made aside and
-    moved into place whole; nothing that exists is replaced.
+    a factor is continuous), `kinds`, `peak`, `name`, `likelihood` and `provenance` (JSON). The
+    folder holds one PNG an example, named by its number, with `factors.csv`, `dataset.json` and
+    `provenance.json`. Both are made aside and moved into place whole; nothing that exists is
+    replaced. `load` reads both back by their path.
 
     Args:
         dataset: What to write.
         path: A path that does not exist yet.
+        compress: Whether an archive is compressed; a plain one is larger, and mapped, not read.
         report: Called with the number of examples just written.
     """
     if path.exists():
@@ -50,7 +58,10 @@ def export_dataset(dataset: Dataset, path: Path, *, report: Report = lambda coun
         raise _cannot_write(path, error) from error
     try:
         made = scratch / path.name
-        (_write_archive if path.suffix else _write_folder)(dataset, made, report)
+        if path.suffix:
+            _write_archive(dataset, made, compress, report)
+        else:
+            _write_folder(dataset, made, report)
         os.rename(made, path)
     except OSError as error:
         raise _cannot_write(path, error) from error
@@ -67,8 +78,8 @@ def pixel_bytes(dataset: Dataset, start: int, stop: int) -> np.ndarray:
     return np.unpackbits(rows, axis=-1, count=count).reshape(-1, *dataset.shape)
 
 
-def _write_archive(dataset: Dataset, path: Path, report: Report) -> None:
-    """Streams the examples into a compressed .npz, block by block, then the small arrays."""
+def _write_archive(dataset: Dataset, path: Path, compress: bool, report: Report) -> None:
+    """Streams the examples into an .npz, block by block, then the small arrays."""
     name = "images" if dataset.is_image else "vectors"
     header = {
         "shape": (len(dataset), *dataset.shape),
@@ -77,13 +88,11 @@ def _write_archive(dataset: Dataset, path: Path, report: Report) -> None:
     }
     small = {
         "factors": dataset.factors,
-        "names": np.array(dataset.space.names),
-        "sizes": np.array([size or 0 for size in dataset.space.sizes]),
-        "kinds": np.array(dataset.space.kinds),
-        "peak": np.array(1 if dataset.bits else dataset.peak),
+        **{key: np.array(value) for key, value in _description(dataset).items()},
         "provenance": np.array(json.dumps(dataset.provenance)),
     }
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", kind, compresslevel=1) as archive:
         with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
             np.lib.format.write_array_header_1_0(file, header)
             for start in range(0, len(dataset), BLOCK):
@@ -112,7 +121,20 @@ def _write_folder(dataset: Dataset, path: Path, report: Report) -> None:
         table.writerow(["image", *dataset.space.names])
         for number, row in enumerate(dataset.factors.tolist()):
             table.writerow([f"{number:0{digits}d}.png", *row])
+    (path / "dataset.json").write_text(json.dumps(_description(dataset), indent=2) + "\n")
     (path / "provenance.json").write_text(json.dumps(dataset.provenance, indent=2) + "\n")
+
+
+def _description(dataset: Dataset) -> dict[str, list | str | int]:
+    """What a reader must know beside examples and factors."""
+    return {
+        "name": dataset.name,
+        "likelihood": dataset.likelihood,
+        "names": list(dataset.space.names),
+        "sizes": [size or 0 for size in dataset.space.sizes],
+        "kinds": list(dataset.space.kinds),
+        "peak": 1 if dataset.bits else dataset.peak,
+    }
 
 
 def _cannot_write(path: Path, error: OSError) -> InputError:

@@ -3,10 +3,10 @@
 `score` computes everything; each metric is also a function of its own, which returns a `Score`:
 the value first, then the evidence. What all of them do with degenerate inputs is decided here once.
 
-- *Dead latent* (range at most 1e-6 of its largest magnitude): it is a latent that knows nothing.
-  Its information and importance are 0 and it predicts as a constant does; it can be the second
-  best latent of a gap, and counts in the base of completeness. It is left out of averages over
-  latents, of the FactorVAE vote, of IRS and of total correlation. The rule is relative to the
+- *Dead latent* (range at most 1e-6 of its largest magnitude, or 1e-30): a latent that knows
+  nothing. Its information and importance are 0 and it predicts as a constant does; it can be the
+  second best latent of a gap, and counts in the base of completeness. It is left out of averages
+  over latents, of the FactorVAE vote, of IRS and of total correlation. The rule is relative to the
   latent itself, so a latent on a scale a hundred times larger than the others removes none.
 - *Constant code*: 0 for scores, chance level for accuracies (1/F for the beta-VAE score, 0.5 for
   explicitness, the share of the most common level for informativeness and downstream accuracy).
@@ -30,8 +30,9 @@ the value first, then the evidence. What all of them do with degenerate inputs i
 - *Duplicated latents* (and more latents than items) have infinite total correlation, decided by
   rank and not by rounding; no other value is infinite, and none is NaN.
 - *Fewer latents than factors*: unmatched factors count 0 in MCC.
-- *Bad input* (NaN, infinities, one item, mismatched lengths, factors outside their sizes, fractions
-  where integers are declared, no latents) raises `InputError` with a sentence.
+- *Bad input* (NaN, infinities, magnitudes beyond 1e30, one item, mismatched lengths, factors
+  outside their sizes, fractions where integers are declared, no latents) raises `InputError` with
+  a sentence.
 """
 
 from untwist.metrics.beta_vae_score import beta_vae_score

@@ -6,8 +6,8 @@ from numpy import ndarray
 
 from untwist.factors import FactorSpace
 from untwist.metrics.draws import generator
-from untwist.metrics.record import Score
-from untwist.metrics.sampler import Interventions, Sampler
+from untwist.metrics.record import Score, check_counts
+from untwist.metrics.sampler import CHUNK, Interventions, Sampler
 from untwist.metrics.softmax import SoftmaxRegression
 from untwist.types import RandomKey
 
@@ -31,7 +31,7 @@ def beta_vae_score(
     train: int = 10000,
     test: int = 5000,
     batch: int = 64,
-    chunk: int = 16384,
+    chunk: int = CHUNK,
 ) -> Score:
     """Returns the accuracy with which a linear classifier names the factor that pairs share.
 
@@ -49,7 +49,7 @@ def beta_vae_score(
         train: training examples.
         test: test examples.
         batch: pairs an example.
-        chunk: the most codes asked of the sampler at once.
+        chunk: the most codes asked of the sampler at once; one example's half at least.
 
     Returns:
         The test accuracy; `parts` has the training accuracy.
@@ -62,6 +62,7 @@ def beta_vae_score(
     >>> beta_vae_score(sampler, space, key=jax.random.key(0), train=500, test=200).value
     1.0
     """
+    check_counts(1, train=train, test=test, batch=batch, chunk=chunk)
     rng = generator(key)
     interventions = Interventions(sampler, space, chunk)
     kept = interventions.factors

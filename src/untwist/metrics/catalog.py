@@ -6,6 +6,8 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 
 from untwist.factors import FactorSpace
 from untwist.metrics.beta_vae_score import beta_vae_score
@@ -30,6 +32,7 @@ from untwist.metrics.support import factorized_support
 from untwist.metrics.unsupervised import (
     active_units,
     gaussian_total_correlation,
+    marginal_variances,
     mean_mutual_information,
     wasserstein_correlation,
 )
@@ -76,11 +79,18 @@ class Draw:
         return self.interventions
 
     @property
-    def variances(self) -> RawCodes:
-        """The posterior variances, or the reason why a metric cannot do without them."""
+    def covariances(self) -> RawCodes:
+        """Posterior variances or covariances, or the reason why a metric needs them."""
         if self.posterior is None:
-            raise NotApplicable("needs posterior variances, but none were given")
+            raise NotApplicable(
+                "needs posterior variances, but none were given (a deterministic code has none)"
+            )
         return self.posterior
+
+    @property
+    def variances(self) -> Float[ndarray, "item latent"]:
+        """The variance of each latent under the posterior, whether that is diagonal or full."""
+        return marginal_variances(np.asarray(self.covariances))
 
     @property
     def losses(self) -> RawCodes:
@@ -122,7 +132,7 @@ class Metric:
 
 
 def _posterior_mig(draw: Draw) -> Score:
-    estimator = Posterior(np.asarray(draw.variances), draw.key)
+    estimator = Posterior(draw.variances, draw.key)
     return mig(draw.codes, draw.factors, draw.space, estimator=estimator)
 
 
@@ -184,7 +194,7 @@ METRICS: Mapping[str, Metric] = {
     "infoe": _labeled("infoe", infoe, keyed=False),
     **_importance_metrics(),
     "sap": _labeled("sap", sap, keyed=True, reference=True),
-    "sap_continuous": _labeled("sap_continuous", sap, keyed=True, continuous=True),
+    "sap_continuous": _labeled("sap_continuous", sap, keyed=True, continuous=True, reference=True),
     "explicitness": _labeled("explicitness", explicitness, keyed=True, reference=True),
     "neighbor_score": _labeled("neighbor_score", neighbor_score, keyed=True, reference=True),
     "downstream": _labeled("downstream", downstream, keyed=True),
@@ -201,10 +211,14 @@ METRICS: Mapping[str, Metric] = {
     "wasserstein_correlation": _unlabeled("wasserstein", wasserstein_correlation),
     "mean_mutual_information": _unlabeled("mutual", mean_mutual_information),
     "active_units": Metric(
-        lambda draw: active_units(draw.codes, variances=draw.posterior), "active", "neither"
+        lambda draw: active_units(
+            draw.codes, variances=None if draw.posterior is None else draw.variances
+        ),
+        "active",
+        "neither",
     ),
     "kl_to_prior": Metric(
-        lambda draw: kl_to_prior(draw.codes, variances=draw.variances), "kl", "lower"
+        lambda draw: kl_to_prior(draw.codes, variances=draw.covariances), "kl", "lower"
     ),
     "reconstruction": Metric(lambda draw: reconstruction(draw.losses), "losses", "lower"),
     "factorized_support": Metric(

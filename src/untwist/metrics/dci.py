@@ -64,7 +64,9 @@ def dci_completeness(importances: Importance) -> Score:
     C = sum over factors of w_k (1 - H_D(R_k / sum_j R_jk)), with entropy in base D, the number of
     all latents, and w_k the factor's share of all importance.
 
-    Range 0 to 1, higher is better; argument, invariances and reference of `dci_disentanglement`.
+    Range 0 to 1, higher is better; argument and invariances of `dci_disentanglement`.
+
+    Reference: Eastwood and Williams 2018, section 2.
 
     >>> even = np.ones(2)
     >>> matrix = np.array([[0.5, 0.0], [0.5, 1.0]])
@@ -90,7 +92,8 @@ def dci_informativeness(importances: Importance) -> Score:
     """Returns I: the mean test accuracy of the predictors (R^2 for lasso and continuous factors).
 
     As in the reference implementation this is accuracy, higher is better, where the paper has an
-    error. Range 0 to 1; a constant code is at the share of the most common level.
+    error. Range 0 to 1 (a negative R^2 counts 0), higher is better; a constant code is at the share
+    of the most common level, or 0. Invariances of `dci_disentanglement`.
 
     Reference: Eastwood and Williams 2018, section 2.
 

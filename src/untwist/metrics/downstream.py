@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from untwist.factors import FactorSpace
 from untwist.metrics.draws import Split, generator, split
-from untwist.metrics.record import NotApplicable, Score
+from untwist.metrics.record import NotApplicable, Score, check_counts
 from untwist.metrics.sample import RawCodes, RawFactors, Sample, sample
 from untwist.metrics.softmax import SoftmaxRegression
 from untwist.types import InputError, RandomKey, nearest
@@ -25,7 +25,7 @@ def _accuracy(learner: Learner, train: Sample, test: Sample, factor: int, seed: 
     known, truth = train.levels[:, factor], test.levels[:, factor]
     if len(np.unique(known)) < 2 or not train.live.any():
         return float((truth == np.bincount(known).argmax()).mean())
-    inputs, probe = train.codes, test.codes
+    inputs, probe = train.codes[:, train.live], test.codes[:, train.live]
     if learner == "softmax":
         center, spread = inputs.mean(0), np.where(inputs.std(0) > 0, inputs.std(0), 1.0)
         present, dense = np.unique(known, return_inverse=True)
@@ -81,8 +81,9 @@ def downstream(
     """
     if learner not in get_args(Learner):
         raise nearest("learner", learner, get_args(Learner))
-    if not sizes or min(sizes) < 1:
-        raise InputError(f"give training sizes of one item or more, but got {sizes}")
+    if not sizes:
+        raise InputError("give one training size or more, but got none")
+    check_counts(1, **{f"training size {size}": size for size in sizes})
     data = sample(codes, factors, space)
     rows = split(len(data.codes), parts, key=key)
     if learner == "logistic_cv" and min(sizes) < 10:

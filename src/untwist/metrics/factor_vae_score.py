@@ -6,9 +6,9 @@ from numpy import ndarray
 
 from untwist.factors import FactorSpace
 from untwist.metrics.draws import generator
-from untwist.metrics.record import Score
-from untwist.metrics.sample import DEAD_RANGE
-from untwist.metrics.sampler import Interventions, Sampler
+from untwist.metrics.record import Score, check_counts
+from untwist.metrics.sample import DEAD_RANGE, LEAST_RANGE
+from untwist.metrics.sampler import CHUNK, Interventions, Sampler
 from untwist.types import RandomKey
 
 REFERENCE_DEVIATION = 0.05
@@ -43,7 +43,7 @@ def factor_vae_score(
     test: int = 5000,
     batch: int = 64,
     variance: int = 10000,
-    chunk: int = 16384,
+    chunk: int = CHUNK,
     reference: bool = False,
 ) -> Score:
     """Returns the accuracy of a majority vote from the least varying latent to the held factor.
@@ -63,7 +63,7 @@ def factor_vae_score(
         test: test votes.
         batch: points a vote.
         variance: points for the variance over the grid, streamed in chunks.
-        chunk: the most codes asked of the sampler at once.
+        chunk: the most codes asked of the sampler at once; one vote's at least.
         reference: also drop latents whose standard deviation is under 0.05, as the large study
             did. By default only dead latents are dropped, so the scale of a latent is immaterial.
 
@@ -78,11 +78,13 @@ def factor_vae_score(
     >>> factor_vae_score(sampler, space, key=jax.random.key(0), train=200, test=100).value
     1.0
     """
+    check_counts(1, train=train, test=test, chunk=chunk)
+    check_counts(2, batch=batch, variance=variance)
     rng = generator(key)
     interventions = Interventions(sampler, space, chunk)
     kept_factors = interventions.factors
     center, spread, extent = interventions.moments(variance, rng)
-    kept = extent > DEAD_RANGE * (np.abs(center) + extent)
+    kept = extent > DEAD_RANGE * (np.abs(center) + extent) + LEAST_RANGE
     if reference:
         kept = kept & (np.sqrt(spread) >= REFERENCE_DEVIATION)
     settings = {

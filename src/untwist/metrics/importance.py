@@ -1,12 +1,11 @@
 """How much each latent matters to a predictor of each factor: the matrix behind DCI."""
 
-import os
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 from numpy import ndarray
 from sklearn.ensemble import (
     GradientBoostingClassifier,
@@ -16,13 +15,14 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.linear_model import Lasso
 from threadpoolctl import threadpool_limits
 
 from untwist.factors import FactorSpace
 from untwist.metrics.draws import Split, generator, split
+from untwist.metrics.identifiability import explained
 from untwist.metrics.sample import RawCodes, RawFactors, Sample, sample
-from untwist.types import RandomKey, nearest
+from untwist.metrics.udr import lasso_weights
+from untwist.types import InputError, RandomKey, nearest
 
 Model = Literal["boosting", "forest", "lasso", "histogram"]
 
@@ -42,7 +42,8 @@ class Importance:
 
     Attributes:
         matrix: importances, zero where a latent is dead; the columns of trees sum to 1.
-        train: accuracy on training items, or R^2 for lasso and for continuous factors.
+        train: accuracy on training items; for lasso and for continuous factors R^2, no less
+            than 0.
         test: the same on test items.
         names: the factors that vary.
         estimator: the predictor in a few words.
@@ -100,24 +101,31 @@ def _tree_column(name: Model, train: Sample, test: Sample, factor: int, seed: in
         else model.feature_importances_
     )
     column[train.live] = np.abs(importance)
-    first, second = (float(model.score(x, y)) for x, y in zip(inputs, targets, strict=True))
+    guesses = [np.asarray(model.predict(x)) for x in inputs]
+    first, second = (
+        explained(y[:, None], guess[:, None]) if continuous else float(np.mean(y == guess))
+        for y, guess in zip(targets, guesses, strict=True)
+    )
     return _Column(column, first, second)
 
 
 def _lasso_column(train: Sample, test: Sample, factor: int, alpha: float) -> _Column:
     """Absolute coefficients of a lasso on standardized codes, over standardized columns."""
-    center, spread = train.codes.mean(0), np.where(train.live, train.codes.std(0), 1.0)
-    inputs = [(part.codes - center) / spread for part in (train, test)]
+    center, spread = train.codes.mean(0), train.codes.std(0)
+    # A latent may vary among the test items alone: then training makes nothing of it.
+    seen = train.live & (spread > 0)
+    live = [(part.codes - center)[:, seen] / spread[seen] for part in (train, test)]
     raw = [part.columns(factor) for part in (train, test)]
     kept = raw[0].std(0) > 0
     targets = [(c[:, kept] - raw[0][:, kept].mean(0)) / raw[0][:, kept].std(0) for c in raw]
     column = np.zeros(len(train.live))
     if not kept.any():
         return _Column(column, 0.0, 0.0)
-    model = Lasso(alpha).fit(inputs[0][:, train.live], targets[0])
-    column[train.live] = np.abs(np.atleast_2d(model.coef_)).sum(0)
-    live = [x[:, train.live] for x in inputs]
-    first, second = (float(model.score(x, y)) for x, y in zip(live, targets, strict=True))
+    items = len(live[0])
+    gram, moment = live[0].T @ live[0] / items, live[0].T @ targets[0] / items
+    weights = lasso_weights(gram, moment, alpha)
+    column[seen] = np.abs(weights).sum(1)
+    first, second = (explained(y, x @ weights) for x, y in zip(live, targets, strict=True))
     return _Column(column, first, second)
 
 
@@ -134,7 +142,7 @@ def _columns(
     # Trees release the interpreter lock while they grow, so threads share the codes for free;
     # the factors with most levels, which take longest, go first.
     done = list(
-        Parallel(n_jobs=os.cpu_count(), prefer="threads")(delayed(column)(int(k)) for k in order)
+        Parallel(n_jobs=cpu_count(), prefer="threads")(delayed(column)(int(k)) for k in order)
     )
     return [done[i] for i in np.argsort(order)]
 
@@ -163,6 +171,8 @@ def importance(
         parts: training and test rows to use in place of a random split.
         alpha: the lasso's penalty.
     """
+    if alpha <= 0:
+        raise InputError(f"the lasso's penalty must be positive, but got {alpha}")
     if model not in get_args(Model):
         raise nearest("DCI model", model, get_args(Model))
     data = sample(codes, factors, space)

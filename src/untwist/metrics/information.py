@@ -15,7 +15,7 @@ from scipy.special import digamma
 
 from untwist.metrics.neighbor_information import continuous_information, discrete_information
 from untwist.metrics.posterior_information import posterior_information
-from untwist.metrics.record import NotApplicable, Setting
+from untwist.metrics.record import NotApplicable, Setting, check_counts
 from untwist.metrics.sample import Sample
 from untwist.types import AnyArray, InputError, RandomKey
 
@@ -66,7 +66,11 @@ def digitize(column: Float[ndarray, " item"], bins: int) -> Int[ndarray, " item"
     >>> digitize(np.array([0.0, 0.4, 0.5, 1.0]), 2).tolist()
     [0, 0, 1, 1]
     """
-    edges = np.histogram_bin_edges(column, bins)[:-1]
+    try:
+        edges = np.histogram_bin_edges(column, bins)[:-1]
+    except ValueError:  # single precision has too few numbers between the extremes
+        column = column.astype(np.float64) - float(column.min())
+        edges = np.histogram_bin_edges(column, bins)[:-1]
     return np.searchsorted(edges, column, side="right") - 1
 
 
@@ -92,8 +96,7 @@ class Histogram:
 
     def __call__(self, sample: Sample) -> Information:
         """Returns the information of every latent with every factor."""
-        if self.bins < 2:
-            raise InputError(f"a histogram needs two bins or more, but got {self.bins}")
+        check_counts(2, bins=self.bins)
         offsets = np.concatenate([[0], np.cumsum(sample.sizes)])
         shifted = sample.levels + offsets[:-1]
         matrix = np.zeros((len(sample.live), len(sample.names)))
@@ -132,11 +135,13 @@ class Neighbors:
 
     def __call__(self, sample: Sample) -> Information:
         """Returns the information of every latent with every factor."""
+        check_counts(1, neighbors=self.neighbors)
         items = len(sample.codes)
-        if not 1 <= self.neighbors:
-            raise InputError(f"give one neighbor or more, but got {self.neighbors}")
         if items <= self.neighbors + 1:
-            raise NotApplicable(f"{self.neighbors} neighbors need more than {items} items")
+            raise NotApplicable(
+                f"{self.neighbors} neighbors need {self.neighbors + 2} items or more, "
+                f"but there are {items}"
+            )
         matrix = np.zeros((len(sample.live), len(sample.names)))
         entropies = _factor_entropies(sample)
         discrete = [i for i, size in enumerate(sample.declared) if size is not None]
@@ -168,6 +173,7 @@ class Posterior:
 
     def __call__(self, sample: Sample) -> Information:
         """Returns the information of every latent with every factor."""
+        check_counts(1, draws=self.draws)
         variances = np.asarray(self.variances, dtype=np.float64)
         if variances.shape != sample.codes.shape or not (variances > 0).all():
             raise InputError(

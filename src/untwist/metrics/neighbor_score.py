@@ -8,7 +8,7 @@ from sklearn.neighbors import NearestNeighbors
 from untwist.factors import FactorSpace
 from untwist.metrics.draws import Split, split
 from untwist.metrics.gaps import top_two
-from untwist.metrics.record import NotApplicable, Score
+from untwist.metrics.record import NotApplicable, Score, check_counts
 from untwist.metrics.sample import RawCodes, RawFactors, Sample, sample
 from untwist.types import RandomKey
 
@@ -78,6 +78,7 @@ def neighbor_score(
     >>> round(neighbor_score(factors * 1.0, factors, space, key=jax.random.key(0)).value, 1)
     1.0
     """
+    check_counts(1, neighbors=neighbors)
     data = sample(codes, factors, space)
     rows = split(len(data.codes), parts, key=key, test=TEST_SHARE)
     if len(rows.train) < neighbors:

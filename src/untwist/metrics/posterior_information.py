@@ -10,6 +10,8 @@ from untwist.types import RandomKey
 CHUNK = 4
 # Means further from zero than this many deviations need double precision in their differences.
 FAR = 1e3
+# A squared distance at which the density is zero in single precision.
+NOTHING = 1e4
 
 
 def posterior_information(
@@ -38,12 +40,14 @@ def posterior_information(
     dtype = np.float64 if far else np.float32
     scale, z = scale.astype(dtype), z.astype(dtype)
     centers = np.ascontiguousarray(means.T, dtype)
-    height = (np.sqrt(0.5 / np.pi) / np.sqrt(variances)).T.astype(np.float32)
+    # Only ratios of densities matter, so the highest of each latent may count as one.
+    height = (np.sqrt(variances.min(0)) / np.sqrt(variances)).T.astype(np.float32)
     total = np.zeros((means.shape[1], len(sizes)))
     for low in range(0, len(picked), CHUNK):
         rows = slice(low, low + CHUNK)
         gaps = (z[rows].T[:, :, None] - centers[:, None]) * scale[:, None]
-        density = np.exp(-(gaps * gaps).astype(np.float32)) * height[:, None]
+        squares = np.minimum(gaps * gaps, NOTHING).astype(np.float32)
+        density = np.exp(-squares) * height[:, None]
         same = (levels[picked[rows], None] == levels[None]).astype(np.float32)
         inside = np.einsum("jsn,snk->sjk", density, same, optimize=True)
         ratio = (inside / own[rows][:, None]) / (density.sum(2).T[:, :, None] / items)

@@ -11,6 +11,13 @@ from untwist.types import InputError
 Setting = str | int | float | bool | None
 
 
+def check_counts(least: int, **counts: int) -> None:
+    """Raises unless every count, given by its name, is a whole number no less than `least`."""
+    for name, count in counts.items():
+        if count != int(count) or count < least:
+            raise InputError(f"{name} must be a whole number from {least} on, but got {count}")
+
+
 class NotApplicable(InputError):
     """The metric is not defined on this input, and the sentence says why.
 

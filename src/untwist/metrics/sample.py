@@ -15,6 +15,8 @@ RawCodes = Shaped[AnyArray, "..."]
 RawFactors = Shaped[AnyArray, "..."]
 
 DEAD_RANGE = 1e-6
+# Beyond these single precision, in which trees and lines are fitted, overflows or vanishes.
+LARGEST, LEAST_RANGE = 1e30, 1e-30
 CONTINUOUS_BINS = 20
 
 
@@ -97,13 +99,15 @@ def checked_codes(codes: RawCodes) -> Float[ndarray, "item latent"]:
             f"codes must be finite, but {len(bad)} of {len(array)} items hold NaN or infinities, "
             f"the first at row {bad[0]}: leave such a model or item out"
         )
+    if max(abs(float(array.min())), abs(float(array.max()))) > LARGEST:
+        raise InputError(f"codes must lie within {LARGEST:g} of zero: rescale or leave them out")
     return array
 
 
 def live_latents(codes: Float[ndarray, "item latent"]) -> Bool[ndarray, " latent"]:
     """Returns which latents vary: range above 1e-6 of the largest magnitude."""
     low, high = codes.min(0), codes.max(0)
-    return high - low > DEAD_RANGE * np.maximum(np.abs(low), np.abs(high))
+    return high - low > DEAD_RANGE * np.maximum(np.abs(low), np.abs(high)) + LEAST_RANGE
 
 
 def _checked_factors(
@@ -129,8 +133,9 @@ def _checked_factors(
 def ranked(values: Float[ndarray, " item"], size: int | None) -> Int[ndarray, " item"]:
     """Returns the rank of each value among the levels that occur, or its bin if continuous."""
     if size is None:
-        edges = np.histogram_bin_edges(values, CONTINUOUS_BINS)
-        index = np.searchsorted(edges[1:-1], values, side="right")
+        moved = values - values.min()  # however far from zero, twenty bins fit
+        edges = np.histogram_bin_edges(moved, CONTINUOUS_BINS)
+        index = np.searchsorted(edges[1:-1], moved, side="right")
     else:
         index = values.astype(np.int64)
     present = np.bincount(index) > 0

@@ -17,6 +17,8 @@ from untwist.metrics.record import NotApplicable
 from untwist.metrics.sample import RawCodes, RawFactors, sample
 from untwist.types import AnyArray, InputError
 
+# As many images as a pass of an encoder takes at once: no metric holds ten thousand of them.
+CHUNK = 4096
 Sampler = Callable[[Int[ndarray, "*batch"]], Float[AnyArray, "*batch latent"]]
 
 
@@ -60,7 +62,7 @@ class Interventions:
 
     sampler: Sampler
     space: FactorSpace
-    chunk: int = 16384
+    chunk: int = CHUNK
 
     @property
     def factors(self) -> Int[ndarray, " factor"]:
@@ -80,6 +82,8 @@ class Interventions:
                 f"a sampler must give codes of shape {index.shape} and one axis more for the "
                 f"latents, but gave {codes.shape}"
             )
+        if codes.dtype.kind != "f":
+            codes = codes.astype(np.float64)  # differences of small integers would wrap around
         if not np.isfinite(codes).all():
             raise InputError("the sampler gave codes that are NaN or infinite")
         return codes

@@ -14,6 +14,7 @@ from untwist.metrics.sample import RawCodes, RawFactors, Sample, sample
 from untwist.types import RandomKey
 
 PENALTY = 0.01
+REFERENCE_VARIANCE = 1e-12
 
 
 def _majority(train: Sample, test: Sample) -> Float[ndarray, " factor"]:
@@ -27,8 +28,10 @@ def _majority(train: Sample, test: Sample) -> Float[ndarray, " factor"]:
 
 def _library_accuracy(train: Sample, test: Sample) -> Float[ndarray, "latent factor"]:
     """Test accuracy by scikit-learn's own solver, for exact comparison."""
-    matrix = np.zeros((len(train.live), len(train.names)))
+    matrix = np.tile(_majority(train, test), (len(train.live), 1))
     for latent, factor in np.ndindex(*matrix.shape):
+        if len(np.unique(train.levels[:, factor])) < 2:
+            continue
         model = LinearSVC(C=PENALTY, class_weight="balanced")
         model.fit(train.codes[:, [latent]], train.levels[:, factor])
         predicted = model.predict(test.codes[:, [latent]])
@@ -50,14 +53,17 @@ def _accuracy(train: Sample, test: Sample) -> Float[ndarray, "latent factor"]:
     return matrix
 
 
-def squared_correlation(data: Sample) -> Float[ndarray, "latent factor"]:
+def squared_correlation(
+    data: Sample, *, least_variance: float = 0.0
+) -> Float[ndarray, "latent factor"]:
     """Returns the squared correlation of each latent with each factor's values; 0 where dead."""
     codes = data.codes - data.codes.mean(0)
     values = data.values - data.values.mean(0)
     scale = np.sqrt(np.multiply.outer((codes**2).sum(0), (values**2).sum(0)))
     covariance = codes.T @ values
     matrix = np.zeros_like(covariance)
-    matrix[data.live] = (covariance[data.live] / scale[data.live]) ** 2
+    kept = data.live & (data.codes.var(0, ddof=1) > least_variance)
+    matrix[kept] = (covariance[kept] / scale[kept]) ** 2
     return matrix
 
 
@@ -89,7 +95,8 @@ def sap(
         parts: training and test rows to use in place of a random split.
         reference: fit by scikit-learn at its default tolerance, dead latents included, as the
             reference implementation does; by default at the exact optimum of the same problem,
-            where a dead latent scores as the most common level.
+            where a dead latent scores as the most common level. For continuous factors, count
+            latents of a variance up to 1e-12 as dead, whatever their range.
 
     Returns:
         The gap; its matrix holds S.
@@ -105,7 +112,7 @@ def sap(
     """
     data = sample(codes, factors, space)
     real = np.array([continuous or size is None for size in data.declared])
-    matrix = squared_correlation(data)
+    matrix = squared_correlation(data, least_variance=REFERENCE_VARIANCE if reference else 0.0)
     if not real.all():
         rows = split(len(data.codes), parts, key=key)
         train, test = data.rows(rows.train), data.rows(rows.test)

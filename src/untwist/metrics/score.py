@@ -1,7 +1,6 @@
 """All metrics of a model or a population in one table."""
 
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -9,15 +8,17 @@ from dataclasses import replace
 import jax
 import numpy as np
 from jaxtyping import Int
+from joblib import cpu_count
 from numpy import ndarray
 from threadpoolctl import threadpool_limits
 
 from untwist.factors import FactorSpace
 from untwist.metrics.catalog import METRICS, POPULATION_METRICS, Draw
 from untwist.metrics.draws import generator
+from untwist.metrics.members import half, whole_draws
 from untwist.metrics.record import NotApplicable, Score
-from untwist.metrics.sample import RawCodes, RawFactors, checked_codes, sample
-from untwist.metrics.sampler import Sampler, grid_rows
+from untwist.metrics.sample import RawCodes, RawFactors
+from untwist.metrics.sampler import Sampler
 from untwist.metrics.table import Outcome, ScoreTable, outcome_row
 from untwist.metrics.udr import udr
 from untwist.types import InputError, RandomKey, nearest
@@ -29,109 +30,29 @@ def metric_names() -> tuple[str, ...]:
 
 
 def _chosen(metrics: str | Iterable[str]) -> tuple[str, ...]:
-    if metrics == "all":
-        return metric_names()
-    if metrics == "fast":
-        slow = {name for name, metric in METRICS.items() if metric.slow}
-        return tuple(name for name in metric_names() if name not in slow)
-    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    for name in names:
-        if name not in metric_names():
-            raise nearest("metric", name, (*metric_names(), "all", "fast"))
+    """The names asked for, each once; `all` and `fast` stand for theirs."""
+    slow = {name for name, metric in METRICS.items() if metric.slow}
+    sets = {"all": metric_names(), "fast": tuple(n for n in metric_names() if n not in slow)}
+    names: dict[str, None] = {}
+    for name in (metrics,) if isinstance(metrics, str) else metrics:
+        if name not in sets and name not in metric_names():
+            raise nearest("metric", name, (*metric_names(), *sets))
+        names |= dict.fromkeys(sets.get(name, (name,)))
     if not names:
         raise InputError("name at least one metric, or 'all'")
-    return names
+    return tuple(names)
 
 
-def _attempt(run: Callable[[], Score]) -> Outcome:
+def _attempt(run: Callable[[], Score], again: bool) -> Outcome:
+    """The score or the reason why there is none; a repeat on too few items has one too."""
     try:
         return run()
     except NotApplicable as reason:
         return str(reason)
-
-
-def _members(codes: RawCodes) -> list[RawCodes]:
-    array = np.asarray(codes)
-    stacked: list[RawCodes] = [*array] if array.ndim == 3 else [array]
-    if not stacked:
-        raise InputError("the population has no members: give codes of at least one")
-    for position, member in enumerate(stacked):
-        try:
-            checked_codes(member)
-        except InputError as error:
-            if array.ndim == 3:
-                raise InputError(f"member {position}: {error}") from None
+    except InputError as reason:
+        if not again:
             raise
-    return stacked
-
-
-def _samplers(
-    members: list[RawCodes],
-    factors: RawFactors | None,
-    space: FactorSpace | None,
-    sampler: Sampler | Sequence[Sampler] | None,
-) -> list[Sampler | None]:
-    """A sampler a member: the one given, or one from the items where they cover the grid."""
-    if callable(sampler):
-        if len(members) > 1:
-            raise InputError(
-                f"a population of {len(members)} needs a list of samplers, one a member"
-            )
-        return [sampler]
-    if sampler is not None:
-        if len(sampler) != len(members):
-            raise InputError(
-                f"give one sampler for each of {len(members)} members, but got {len(sampler)}"
-            )
-        return list(sampler)
-    if factors is None or space is None or not space.has_grid or len(factors) < space.grid_size:
-        return [None] * len(members)
-    try:
-        rows = grid_rows(factors, space)
-    except NotApplicable:
-        return [None] * len(members)
-    tables = [np.asarray(member)[rows] for member in members]
-    return [lambda index, table=table: np.take(table, index, axis=0) for table in tables]
-
-
-def _checked_labels(
-    members: list[RawCodes], factors: RawFactors | None, space: FactorSpace | None
-) -> None:
-    if (factors is None) != (space is None):
-        raise InputError("give factors together with their space, or neither")
-    if factors is None or space is None:
-        return
-    for member in members:
-        try:
-            sample(member, factors, space)
-        except NotApplicable:
-            continue
-
-
-def _stacked(what: str, values: RawCodes | None, members: int, stacked: bool) -> list:
-    """A value a member of an optional input that is stacked as the codes are."""
-    if values is None:
-        return [None] * members
-    array = np.asarray(values)
-    if not stacked:
-        return [array]
-    if len(array) != members:
-        raise InputError(f"{what} must have one entry a member, {members}, but got {len(array)}")
-    return list(array)
-
-
-def _half(draw: Draw, rows: Int[ndarray, " row"], key: RandomKey) -> Draw:
-    def pick(values: RawCodes | None) -> RawCodes | None:
-        return None if values is None else np.asarray(values)[rows]
-
-    return replace(
-        draw,
-        codes=np.asarray(draw.codes)[rows],
-        labels=pick(draw.labels),
-        posterior=pick(draw.posterior),
-        item_losses=pick(draw.item_losses),
-        key=key,
-    )
+        return str(reason)
 
 
 def _groups(names: Sequence[str]) -> list[list[str]]:
@@ -156,10 +77,12 @@ def _population(
         if name not in names:
             continue
         outcomes: list[list[Outcome]] = []
-        for rows in (slice(None), *halves):
+        for number, rows in enumerate((slice(None), *halves)):
             try:
                 outcomes.append(list(udr(array[:, rows], relation=relation, kl=kl)))
-            except NotApplicable as reason:
+            except InputError as reason:
+                if not (number or isinstance(reason, NotApplicable)):
+                    raise
                 outcomes.append([str(reason)] * len(array))
         results[name] = [(found[0], list(found[1:])) for found in zip(*outcomes, strict=True)]
     return results
@@ -190,11 +113,13 @@ def score(
             there is a posterior.
         factors: one row an item, the same items for every member, or `None` without labels.
         space: names, sizes and kinds of the factors, or `None` without labels.
-        metrics: `all`; `fast`, which leaves out the reference's tree-based DCI; or names.
+        metrics: `all`; `fast`, which leaves out the reference's tree-based DCI; or names, these
+            two among them.
         key: of all draws.
         repeats: draws for the standard errors; 0 for none. The slow metrics of `all` are not
             repeated: name them to have them so.
-        variances: posterior variances, of the shape of the codes.
+        variances: posterior variances, of the shape of the codes; or, for a full posterior, its
+            covariances, with one axis more.
         sampler: from grid indices to codes, for a population one a member. Not needed where the
             items cover the grid.
         losses: reconstruction losses, [item] or [member, item].
@@ -209,26 +134,19 @@ def score(
      ('udr_lasso', None, 'UDR compares the members of a population, but there is one')]
     """
     names = _chosen(metrics)
-    if repeats < 0 or repeats == 1:
+    if repeats < 0 or repeats == 1 or repeats != int(repeats):
         raise InputError(f"repeats must be 0, or 2 and more for a deviation, but got {repeats}")
-    members = _members(codes)
-    _checked_labels(members, factors, space)
-    stacked = np.ndim(codes) == 3
-    keys = jax.random.split(key, repeats + 1)
-    items = len(np.asarray(members[0]))
+    keys = jax.random.split(key, int(repeats) + 1)
+    members = whole_draws(
+        codes, (factors, space), (variances, losses), sampler, key=keys[0], reference=reference
+    )
+    items = len(np.asarray(members[0].codes))
     rng = generator(keys[0])
-    halves = [np.sort(rng.permutation(items)[: items // 2]) for _ in range(repeats)]
-    draws = []
-    for code, variance, loss, member_sampler in zip(
-        members,
-        _stacked("variances", variances, len(members), stacked),
-        _stacked("losses", losses, len(members), stacked),
-        _samplers(members, factors, space, sampler),
-        strict=True,
-    ):
-        whole = Draw(code, keys[0], factors, space, variance, member_sampler, loss, reference)
-        again = [_half(whole, rows, k) for rows, k in zip(halves, keys[1:], strict=True)]
-        draws.append((whole, again))
+    halves = [np.sort(rng.permutation(items)[: items // 2]) for _ in keys[1:]]
+    draws = [
+        (whole, [half(whole, rows, k) for rows, k in zip(halves, keys[1:], strict=True)])
+        for whole in members
+    ]
     once = {name for name in names if metrics == "all" and name in METRICS and METRICS[name].slow}
     return _table(names, once, draws, codes, halves)
 
@@ -242,9 +160,8 @@ def _table(
 ) -> ScoreTable:
     """Runs the work over threads, each on one core, and puts the rows in order."""
     items = len(np.asarray(draws[0][0].codes))
-    half = items // 2
-    share = math.sqrt(half / (items - half))
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count()) as pool:
+    share = math.sqrt((items // 2) / (items - items // 2))
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(cpu_count()) as pool:
         work = {}
         for member, (whole, again) in enumerate(draws):
             for group in _groups(names):
@@ -273,5 +190,6 @@ def _group(group: Sequence[str], draw: Draw, whole: Draw) -> dict[str, Outcome]:
     for name in group:
         metric = METRICS[name]
         used = replace(whole, key=draw.key) if metric.redrawn else draw
-        found[name] = _attempt(lambda metric=metric, used=used: metric.run(used))
+        again = draw is not whole
+        found[name] = _attempt(lambda metric=metric, used=used: metric.run(used), again)
     return found

@@ -7,9 +7,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.spatial import KDTree
 
-from untwist.metrics.record import NotApplicable, Score
+from untwist.metrics.record import NotApplicable, Score, check_counts
 from untwist.metrics.sample import RawCodes, checked_codes, live_latents
-from untwist.types import InputError
 
 
 def _marginal(column: Float[ndarray, " item"], points: int) -> Float[ndarray, " point"]:
@@ -48,8 +47,7 @@ def factorized_support(codes: RawCodes, *, points: int = 64, reference: bool = F
     >>> factorized_support(codes[[0, 3]]).value
     1.0
     """
-    if points < 2:
-        raise InputError(f"give two points or more, but got {points}")
+    check_counts(2, points=points)
     array = checked_codes(codes).astype(np.float64)
     if array.shape[1] < 2:
         raise NotApplicable("factorized support compares latents, but the code has one")

@@ -3,11 +3,11 @@
 import math
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from numpy import ndarray
 
 from untwist.metrics.information import digitize
-from untwist.metrics.record import NotApplicable, Score
+from untwist.metrics.record import NotApplicable, Score, check_counts
 from untwist.metrics.sample import RawCodes, checked_codes, live_latents
 from untwist.types import InputError
 
@@ -92,8 +92,7 @@ def mean_mutual_information(codes: RawCodes, *, bins: int = 20) -> Score:
     >>> mean_mutual_information(codes).value
     0.0
     """
-    if bins < 2:
-        raise InputError(f"a histogram needs two bins or more, but got {bins}")
+    check_counts(2, bins=bins)
     raw = checked_codes(codes)
     latents = _pair_of_latents(codes, "mutual information of latents").shape[1]
     live = [int(i) for i in np.flatnonzero(live_latents(raw))]
@@ -162,3 +161,26 @@ def checked_variances(
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise InputError("variances must be positive and finite, but some are not")
     return array
+
+
+def checked_covariances(
+    variances: RawCodes, means: Float[ndarray, "item latent"]
+) -> Float[ndarray, "item latent"] | Float[ndarray, "item latent latent"]:
+    """Returns posterior variances, or covariances where there is one axis more."""
+    array = np.asarray(variances).astype(np.float64)
+    if array.ndim < 3:
+        return checked_variances(array, means)
+    if array.shape != (*means.shape, means.shape[1]):
+        raise InputError(
+            f"covariances must have the shape of the means, {means.shape}, and one axis more, "
+            f"but got {array.shape}"
+        )
+    if not np.isfinite(array).all() or (np.linalg.slogdet(array)[0] <= 0).any():
+        raise InputError("covariances must be finite and positive definite, but some are not")
+    checked_variances(marginal_variances(array), means)
+    return array
+
+
+def marginal_variances(variances: Shaped[ndarray, "..."]) -> Float[ndarray, "item latent"]:
+    """Returns the diagonals of covariances, or variances as they are."""
+    return np.diagonal(variances, axis1=1, axis2=2) if variances.ndim == 3 else variances

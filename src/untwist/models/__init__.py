@@ -4,6 +4,7 @@ A model is a `VAE`, written for one example; `build` makes one from an entry of 
 """
 
 from untwist.models.architectures import ARCHITECTURES, Architecture
+from untwist.models.critic import Discriminator, Regression
 from untwist.models.likelihood import (
     LIKELIHOODS,
     AbstractLikelihood,
@@ -20,9 +21,10 @@ from untwist.models.posterior import (
     DiagonalGaussian,
     FullGaussian,
     marginal_kl,
+    normal_log_prob,
 )
 from untwist.models.traversal import traverse
-from untwist.models.vae import VAE, build
+from untwist.models.vae import VAE, build, fuse
 
 __all__ = [
     "ARCHITECTURES",
@@ -36,13 +38,17 @@ __all__ = [
     "Decoder",
     "Deterministic",
     "DiagonalGaussian",
+    "Discriminator",
     "Encoder",
     "FullGaussian",
     "Gaussian",
     "Layers",
+    "Regression",
     "SquaredError",
     "build",
+    "fuse",
     "marginal_kl",
+    "normal_log_prob",
     "squared_error_beta",
     "traverse",
 ]

@@ -1,7 +1,8 @@
 """The 4x4 convolution of stride 2 and its transpose, each in the form that its device does well.
 
 `vmap` over weights makes a grouped convolution, which is slow on every device. Elsewhere than on a
-CPU these are therefore matrix products. On a CPU, XLA's convolution is the fastest form as long as
+CPU these are therefore matrix products: over blocks of 2x2 pixels, where patches of 4x4 would move
+four times the bytes. On a CPU, XLA's convolution is the fastest form as long as
 it is strided or plain: its own gradients are dilated or flipped, and up to a hundred times slower.
 There the pair are two bilinear primitives, each the other's transpose in the image, whose gradient
 in the weights is a matrix product; weights that differ between members are mapped one by one.
@@ -52,7 +53,7 @@ def downsample(
     if len(weight) == 2:
         blocks = x.reshape(height // 2, 2, width // 2, 2, -1).swapaxes(1, 2)
         return jnp.einsum("hwabc,abco->hwo", blocks, weight) + bias
-    y = lax.platform_dependent(x[None], weight, cpu=_halve_p.bind, default=_halve_by_patches)
+    y = lax.platform_dependent(x[None], weight, cpu=_halve_p.bind, default=_halve_by_products)
     return y[0] + bias
 
 
@@ -73,7 +74,7 @@ def upsample(
     Returns:
         The larger image.
     """
-    y = lax.platform_dependent(x[None], weight, cpu=_double_p.bind, default=_double_by_taps)
+    y = lax.platform_dependent(x[None], weight, cpu=_double_p.bind, default=_double_by_products)
     return y[0] + bias
 
 
@@ -85,18 +86,44 @@ def _halve(x: Array, weight: Array) -> Array:
 
 def _double(x: Array, weight: Array) -> Array:
     if weight.shape[-1] <= THIN:
-        return _double_by_taps(x, weight)
+        return double_thin(x, weight)
     kernel = _quarters(weight)[::-1, ::-1].transpose(0, 1, 4, 2, 3, 5)
     # The barrier keeps XLA from folding the flip into the convolution, which is slow when flipped.
     kernel = lax.optimization_barrier(kernel.reshape(2, 2, x.shape[-1], -1))
     return _from_blocks(_convolve(x, kernel, (1, 1), ((1, 1), (1, 1))))
 
 
+def _halve_by_products(x: Array, weight: Array) -> Array:
+    thin = x.shape[-1] <= THIN
+    return _halve_by_patches(x, weight) if thin else _halve_by_taps(x, weight)
+
+
+def _double_by_products(x: Array, weight: Array) -> Array:
+    thin = weight.shape[-1] <= THIN
+    return double_thin(x, weight) if thin else _double_by_windows(x, weight)
+
+
 def _halve_by_patches(x: Array, weight: Array) -> Array:
     return _windows(_blocks(x)) @ _quarters(weight).reshape(-1, weight.shape[-1])
 
 
-def _double_by_taps(x: Array, weight: Array) -> Array:
+def _halve_by_taps(x: Array, weight: Array) -> Array:
+    channel, out = weight.shape[2:]
+    kernel = _quarters(weight).transpose(2, 3, 4, 0, 1, 5).reshape(4 * channel, 4 * out)
+    a, b, c, d = lax.split(_blocks(x) @ kernel, (out,) * 4, axis=-1)
+    return a[:, :-1, :-1] + b[:, :-1, 1:] + c[:, 1:, :-1] + d[:, 1:, 1:]
+
+
+def _double_by_windows(x: Array, weight: Array) -> Array:
+    kernel = _quarters(weight)[::-1, ::-1].transpose(0, 1, 4, 2, 3, 5)
+    windows = _windows(_pad(x, (1, 1), (1, 1)))
+    return _from_blocks(windows @ kernel.reshape(4 * x.shape[-1], -1))
+
+
+def double_thin(
+    x: Float[Array, "item height width channel"], weight: Float[Array, "4 4 channel out"]
+) -> Float[Array, "item double_height double_width out"]:
+    """Returns `upsample` without bias by one product to all 16 taps: best for few outputs."""
     channel, out = weight.shape[2:]
     taps = x @ _quarters(weight).transpose(4, 0, 1, 2, 3, 5).reshape(channel, 16 * out)
     # Split, because its transpose is a concatenation; that of four slices is a sum of paddings.
@@ -109,8 +136,11 @@ def _double_by_taps(x: Array, weight: Array) -> Array:
     )
 
 
-def _weight_gradient(large: Array, small: Array) -> Array:
-    """The sum of large[2i + a - 1, 2j + b - 1] outer small[i, j], at [a, b]."""
+def weight_gradient(
+    large: Float[Array, "item height width channel"],
+    small: Float[Array, "item half_height half_width out"],
+) -> Float[Array, "4 4 channel out"]:
+    """Returns the sum of large[2i + a - 1, 2j + b - 1] outer small[i, j], at [a, b]."""
     channel, out = large.shape[-1], small.shape[-1]
     # Four shifted copies are made of the blocks or of the small image: of the thinner one.
     if 4 * channel <= out:
@@ -188,10 +218,10 @@ _halve_p, _double_p = _primitive(_halve), _primitive(_double)
 ad.defbilinear(
     _halve_p,
     lambda g, x, weight: _double_p.bind(g, weight.swapaxes(2, 3)),
-    lambda g, x, weight: _weight_gradient(x, g),
+    lambda g, x, weight: weight_gradient(x, g),
 )
 ad.defbilinear(
     _double_p,
     lambda g, x, weight: _halve_p.bind(g, weight.swapaxes(2, 3)),
-    lambda g, x, weight: _weight_gradient(g, x).swapaxes(2, 3),
+    lambda g, x, weight: weight_gradient(g, x).swapaxes(2, 3),
 )

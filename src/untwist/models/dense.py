@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -11,7 +12,7 @@ from jaxtyping import Array, Float, Key
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "tanh": jnp.tanh,
-    "leaky_relu": jax.nn.leaky_relu,
+    "leaky_relu": partial(jax.nn.leaky_relu, negative_slope=0.2),  # as TensorFlow's
 }
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from untwist.models.convolution import downsample, upsample
 from untwist.models.dense import ACTIVATIONS, Dense, glorot
+from untwist.models.fused import decode_image, encode_image, fusible
 from untwist.types import InputError, nearest
 
 
@@ -75,8 +76,13 @@ class Encoder(eqx.Module):
         self.dense = Dense((inputs, *layers.dense, features), layers.activation, key=dense_key)
         self.activation = layers.activation
 
-    def __call__(self, x: Float[Array, "*shape"]) -> Float[Array, " feature"]:
+    def __call__(
+        self, x: Float[Array, "*shape"], *, fused: bool = False
+    ) -> Float[Array, " feature"]:
         """Returns the features of one example."""
+        layers = tuple((c.weight, c.bias) for c in self.convolutions)
+        if fused and fusible(self.activation, layers, thin=0):
+            return self.dense(encode_image(x, layers).reshape(-1))
         for convolution in self.convolutions:
             x = downsample(x, convolution.weight, convolution.bias)
             x = ACTIVATIONS[self.activation](x)
@@ -105,9 +111,14 @@ class Decoder(eqx.Module):
         self.convolutions = _convolutions(channels, layers.kernels, key=convolution_key)
         self.activation = layers.activation
 
-    def __call__(self, z: Float[Array, " latent"]) -> Float[Array, "*shape"]:
+    def __call__(
+        self, z: Float[Array, " latent"], *, fused: bool = False
+    ) -> Float[Array, "*shape"]:
         """Returns the likelihood's parameters for one example."""
         x = self.dense(z).reshape(self.inner_shape)
+        layers = tuple((c.weight, c.bias) for c in self.convolutions)
+        if fused and fusible(self.activation, layers, thin=-1):
+            return decode_image(ACTIVATIONS[self.activation](x), layers).reshape(self.shape)
         for convolution in self.convolutions:
             x = ACTIVATIONS[self.activation](x)
             x = upsample(x, convolution.weight, convolution.bias)

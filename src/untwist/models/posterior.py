@@ -2,16 +2,20 @@
 
 A posterior family is a part of a model, chosen by name in `POSTERIORS`. Its encoder ends in
 `features(latents)` numbers, from which `from_features` makes the distribution. Every family has a
-`mean`, the marginal `variance` of each latent, `sample` (and `at` given noise), `kl` to the
-standard normal prior and `kl_per_latent`, all for one example and in nats.
+`mean`, a `covariance` and the marginal `variance` of each latent, `sample` (and `at` given noise),
+the density `log_prob` and that of each latent's marginal, `kl` to the standard normal prior and
+`kl_per_latent`, all for one example and in nats.
 """
 
 import abc
+import math
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
+
+from untwist.types import InputError
 
 
 class AbstractPosterior(eqx.Module):
@@ -34,6 +38,11 @@ class AbstractPosterior(eqx.Module):
     def variance(self) -> Float[Array, " latent"]:
         """The marginal variance of each latent."""
 
+    @property
+    @abc.abstractmethod
+    def covariance(self) -> Float[Array, "latent latent"]:
+        """The covariance of the latents."""
+
     @abc.abstractmethod
     def at(self, noise: Float[Array, " latent"]) -> Float[Array, " latent"]:
         """Returns the code that standard normal `noise` stands for, differentiably."""
@@ -43,12 +52,32 @@ class AbstractPosterior(eqx.Module):
         return self.at(jax.random.normal(key, self.mean.shape, self.mean.dtype))
 
     @abc.abstractmethod
+    def log_prob(self, z: Float[Array, " latent"]) -> Float[Array, ""]:
+        """Returns log q(z|x)."""
+
+    @abc.abstractmethod
+    def log_prob_per_latent(self, z: Float[Array, " latent"]) -> Float[Array, " latent"]:
+        """Returns log q(z_j|x) of each latent's marginal."""
+
+    @abc.abstractmethod
     def kl(self) -> Float[Array, ""]:
         """Returns KL(q(z|x) || N(0, I)) in nats."""
 
     @abc.abstractmethod
     def kl_per_latent(self) -> Float[Array, " latent"]:
         """Returns KL(q(z_j|x) || N(0, 1)) of each latent's marginal, in nats."""
+
+
+def normal_log_prob(
+    z: Float[Array, " latent"], mean: Float[Array, " latent"], log_variance: Float[Array, " latent"]
+) -> Float[Array, " latent"]:
+    """Returns log N(z; mean, variance) for each latent: -((z - m)^2 / s^2 + log 2 pi s^2) / 2.
+
+    >>> round(normal_log_prob(jnp.zeros(1), jnp.zeros(1), jnp.zeros(1)).item(), 4)
+    -0.9189
+    """
+    squares = (z - mean) ** 2 * jnp.exp(-log_variance)
+    return -0.5 * (squares + log_variance + math.log(2 * math.pi))
 
 
 def marginal_kl(
@@ -82,9 +111,22 @@ class Deterministic(AbstractPosterior):
         """Zero for every latent."""
         return jnp.zeros_like(self.mean)
 
+    @property
+    def covariance(self) -> Float[Array, "latent latent"]:
+        """Zero."""
+        return jnp.zeros((self.mean.size, self.mean.size), self.mean.dtype)
+
     def at(self, noise: Float[Array, " latent"]) -> Float[Array, " latent"]:
         """Returns the point, whatever the noise."""
         return self.mean
+
+    def log_prob(self, z: Float[Array, " latent"]) -> Float[Array, ""]:
+        """Raises: a point has no density."""
+        raise InputError("the deterministic posterior is a point, which has no density")
+
+    def log_prob_per_latent(self, z: Float[Array, " latent"]) -> Float[Array, " latent"]:
+        """Raises: a point has no density."""
+        raise InputError("the deterministic posterior is a point, which has no density")
 
     def kl(self) -> Float[Array, ""]:
         """Returns zero."""
@@ -120,9 +162,22 @@ class DiagonalGaussian(AbstractPosterior):
         """The diagonal of the covariance."""
         return jnp.exp(self.log_variance)
 
+    @property
+    def covariance(self) -> Float[Array, "latent latent"]:
+        """The diagonal matrix of the variances."""
+        return jnp.diag(self.variance)
+
     def at(self, noise: Float[Array, " latent"]) -> Float[Array, " latent"]:
         """Returns mean + standard deviation * noise."""
         return self.mean + jnp.exp(0.5 * self.log_variance) * noise
+
+    def log_prob(self, z: Float[Array, " latent"]) -> Float[Array, ""]:
+        """Returns the sum over the latents."""
+        return jnp.sum(self.log_prob_per_latent(z))
+
+    def log_prob_per_latent(self, z: Float[Array, " latent"]) -> Float[Array, " latent"]:
+        """Returns log N(z_j; mean_j, variance_j)."""
+        return normal_log_prob(z, self.mean, self.log_variance)
 
     def kl(self) -> Float[Array, ""]:
         """Returns the sum over the latents."""
@@ -162,9 +217,25 @@ class FullGaussian(AbstractPosterior):
         """The diagonal of L L'."""
         return jnp.sum(self.cholesky**2, axis=1)
 
+    @property
+    def covariance(self) -> Float[Array, "latent latent"]:
+        """L L'."""
+        return self.cholesky @ self.cholesky.T
+
     def at(self, noise: Float[Array, " latent"]) -> Float[Array, " latent"]:
         """Returns mean + L noise."""
         return self.mean + self.cholesky @ noise
+
+    def log_prob(self, z: Float[Array, " latent"]) -> Float[Array, ""]:
+        """Returns the density of the noise L^-1 (z - mean), less log det L."""
+        noise = jax.scipy.linalg.solve_triangular(self.cholesky, z - self.mean, lower=True)
+        log_determinant = jnp.sum(jnp.log(jnp.diagonal(self.cholesky)))
+        standard = normal_log_prob(noise, jnp.zeros_like(noise), jnp.zeros_like(noise))
+        return jnp.sum(standard) - log_determinant
+
+    def log_prob_per_latent(self, z: Float[Array, " latent"]) -> Float[Array, " latent"]:
+        """Returns log N(z_j; mean_j, variance_j) of each marginal."""
+        return normal_log_prob(z, self.mean, jnp.log(self.variance))
 
     def kl(self) -> Float[Array, ""]:
         """Returns (|mean|^2 + tr S - log det S - k) / 2 with S = L L' (Eq. S77)."""

@@ -1,5 +1,6 @@
 """The variational autoencoder: an encoder, a posterior, a decoder and a likelihood."""
 
+from dataclasses import replace
 from typing import TypeVar
 
 import equinox as eqx
@@ -15,35 +16,53 @@ from untwist.types import InputError, nearest
 
 Tree = TypeVar("Tree")
 
+ROOMY = ("8.0", "9.0", "10.0", "10.3")
+"""Compute capabilities with over 150 KB of shared memory a program; measured on 9.0 alone."""
+
 
 class VAE(eqx.Module):
     """One model, written for one example: `vmap` it over a batch, and over members.
 
     Attributes:
         encoder: From an example to the posterior's features.
-        decoder: From latents to the likelihood's parameters.
+        decoder: From latents to the likelihood's parameters; None for an encoder alone.
         likelihood: p(x|z).
         posterior: The family's name in `POSTERIORS`.
         latents: The number of latents.
         precision: The type that the two networks compute in; parameters and everything after the
             networks (posterior, likelihood, loss) stay float32.
+        fused: Whether the convolutions run as the GPU kernels that only training can use.
     """
 
     encoder: Encoder
-    decoder: Decoder
+    decoder: Decoder | None
     likelihood: AbstractLikelihood
     posterior: str = eqx.field(static=True)
     latents: int = eqx.field(static=True)
     precision: str = eqx.field(static=True, default="float32")
+    fused: bool = eqx.field(static=True, default=False)
 
     def encode(self, x: Float[Array, "*shape"]) -> AbstractPosterior:
         """Returns q(z|x)."""
-        features = _cast(self.encoder, self.precision)(x.astype(self.precision))
+        features = _cast(self.encoder, self.precision)(x.astype(self.precision), fused=self.fused)
         return POSTERIORS[self.posterior].from_features(features.astype(jnp.float32), self.latents)
 
     def decode(self, z: Float[Array, " latent"]) -> Float[Array, "*shape"]:
         """Returns the likelihood's parameters at z."""
-        return _cast(self.decoder, self.precision)(z.astype(self.precision)).astype(jnp.float32)
+        if self.decoder is None:
+            raise InputError(
+                "this model is an encoder alone, as pcl trains it, so it can decode nothing: "
+                "reconstructions, traversals and all that looks at a decoder need another objective"
+            )
+        decoder = _cast(self.decoder, self.precision)
+        return decoder(z.astype(self.precision), fused=self.fused).astype(jnp.float32)
+
+    def narrowed(self) -> "VAE":
+        """Returns the model with its networks in the type they compute in; itself in float32."""
+        if self.precision == "float32":
+            return self
+        networks = {"encoder": self.encoder, "decoder": self.decoder}
+        return replace(self, **_cast(networks, self.precision))
 
     def reconstruct(self, x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Returns E[x|z] at the posterior's mean."""
@@ -58,9 +77,10 @@ def build(
     *,
     posterior: str = "diagonal",
     precision: str = "float32",
+    decoder: bool = True,
     key: Key[Array, ""],
 ) -> VAE:
-    """Returns a freshly initialized model for examples of this shape.
+    """Returns a freshly initialized model for examples of this shape; `decoder` says if it has one.
 
     Reference: the published architectures are in `untwist.models.ARCHITECTURES`.
     """
@@ -74,12 +94,34 @@ def build(
     features = POSTERIORS[posterior].features(latents)
     return VAE(
         Encoder(architecture.encoder, shape, features, key=encoder_key),
-        Decoder(architecture.decoder, shape, latents, key=decoder_key),
+        Decoder(architecture.decoder, shape, latents, key=decoder_key) if decoder else None,
         likelihood,
         posterior,
         latents,
         precision,
     )
+
+
+def fuse(tree: Tree, fused: bool | None = None) -> Tree:
+    """Returns the tree with every model's convolutions as GPU kernels, or as plain operations.
+
+    The kernels differentiate backwards, and once. They are for training and for encoding.
+
+    Args:
+        tree: A model, or anything with models in it, as an optimizer's state is.
+        fused: Whether to use the kernels; where there is a GPU that can run them if None.
+    """
+    choice = _has_kernels() if fused is None else fused
+    return jax.tree.map(
+        lambda node: replace(node, fused=choice) if isinstance(node, VAE) else node,
+        tree,
+        is_leaf=lambda node: isinstance(node, VAE),
+    )
+
+
+def _has_kernels() -> bool:
+    """Whether this GPU has the shared memory that the kernels ask for."""
+    return jax.default_backend() == "gpu" and jax.devices()[0].compute_capability in ROOMY
 
 
 def _cast(tree: Tree, precision: str) -> Tree:

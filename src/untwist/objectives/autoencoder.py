@@ -1,9 +1,11 @@
 """The plain autoencoder: reconstruction only."""
 
+from typing import ClassVar
+
 from jaxtyping import Array, Key, PyTree
 
 from untwist.models import VAE
-from untwist.objectives.objective import AbstractObjective, Batch, Terms, autoencode
+from untwist.objectives.objective import AbstractObjective, Batch, Needs, Terms, autoencode
 
 
 class Autoencoder(AbstractObjective):
@@ -11,6 +13,8 @@ class Autoencoder(AbstractObjective):
 
     It equals `BetaVAE` at beta 0.
     """
+
+    needs: ClassVar[Needs] = Needs(posteriors=("deterministic", "diagonal", "full"))
 
     def __call__(self, model: VAE, critic: PyTree, batch: Batch, *, key: Key[Array, ""]) -> Terms:
         """Returns the reconstruction and its parts."""

@@ -12,6 +12,9 @@ hyperparameters are array fields, so that a population stacks them.
 """
 
 import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -20,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from untwist.models import VAE, AbstractPosterior
-from untwist.types import InputError, known
+from untwist.types import AnyArray, InputError, known
 
 ACTIVE_VARIANCE = 0.8
 """A latent is active where its mean posterior variance is below this (zietlow2021, Section 5.3)."""
@@ -39,6 +42,13 @@ class Batch(eqx.Module):
     partners: Float[Array, "batch *shape"] | None
     step: Int[Array, ""]
 
+    @property
+    def second(self) -> Float[Array, "batch *shape"]:
+        """The partners; an error where none were drawn."""
+        if self.partners is None:
+            raise InputError("this objective needs partners, but the training draws none")
+        return self.partners
+
 
 class Terms(eqx.Module):
     """A loss in nats an image and its named parts, scalars or one number a latent."""
@@ -47,8 +57,47 @@ class Terms(eqx.Module):
     parts: dict[str, Float[Array, "..."]]
 
 
+@dataclass(frozen=True)
+class Critic:
+    """A second player: how it is built, and the settings of its paper.
+
+    Attributes:
+        build: From the model, the widths of the hidden layers and a key to the player.
+        layers: The published widths; empty where it has no hidden layers to choose.
+        optimizer: Its optimizer's name.
+        learning_rate: Its learning rate.
+    """
+
+    build: Callable[[VAE, tuple[int, ...], Key[Array, ""]], PyTree]
+    layers: tuple[int, ...]
+    optimizer: str
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an objective asks of the rest of a training.
+
+    Attributes:
+        posteriors: The families that it works with; the first is what it gets by default.
+        batch: The fewest examples a step.
+        partners: What `batch.partners` holds: nothing, an independent second batch, or the second
+            of each pair.
+        critic: The second player, if there is one.
+        decoder: Whether the model has a decoder.
+    """
+
+    posteriors: tuple[str, ...] = ("diagonal", "full")
+    batch: int = 1
+    partners: Literal["none", "independent", "pairs"] = "none"
+    critic: Critic | None = None
+    decoder: bool = True
+
+
 class AbstractObjective(eqx.Module):
     """What a population minimizes. Its array fields are hyperparameters, one value a member."""
+
+    needs: ClassVar[Needs] = Needs()
 
     @abc.abstractmethod
     def __call__(self, model: VAE, critic: PyTree, batch: Batch, *, key: Key[Array, ""]) -> Terms:
@@ -87,3 +136,15 @@ def check_nonnegative(name: str, value: Float[Array, "..."]) -> None:
     """Raises where a hyperparameter, if it is known yet, is negative or not a number."""
     if known(value) and not (np.asarray(value) >= 0).all():
         raise InputError(f"{name} must be at least 0, but got {value}")
+
+
+def strengths(**values: Float[AnyArray, "..."] | float) -> list[Float[Array, "..."]]:
+    """Returns these hyperparameters as arrays of one shape; an error where one is negative.
+
+    >>> [value.tolist() for value in strengths(beta=np.array([1.0, 4.0]), ratio=10.0)]
+    [[1.0, 4.0], [10.0, 10.0]]
+    """
+    arrays = {name: jnp.asarray(value, jnp.float32) for name, value in values.items()}
+    for name, array in arrays.items():
+        check_nonnegative(name, array)
+    return list(jnp.broadcast_arrays(*arrays.values()))

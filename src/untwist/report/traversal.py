@@ -29,20 +29,24 @@ class Traversal:
 
 
 def traversal_panels(models: Mapping[str, Traversal], path: Path, *, title: str = "") -> None:
-    """Writes a PNG with one panel a model, its latents in rows.
+    """Writes a PNG with one panel a model, two side by side, its latents in rows.
 
     Args:
         models: The traversal of each model, under its title.
         path: The file to write; what it held before is replaced in one step.
         title: What to print above.
     """
-    rows = max(len(model.images) for model in models.values())
+    latents = max(len(model.images) for model in models.values())
     steps = max(model.images.shape[1] for model in models.values())
-    size = ((steps * TILE + 1.6) * len(models), rows * TILE + 0.9)
+    columns = min(2, len(models))
+    rows = -(-len(models) // columns)
+    size = ((steps * TILE + 1.3) * columns, (latents * TILE + 0.5) * rows + 0.4)
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, len(models), squeeze=False)[0]
-    for axis, (name, model) in zip(axes, models.items(), strict=True):
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis in axes[len(models) :]:
+        axis.set_axis_off()
+    for axis, (name, model) in zip(axes, models.items(), strict=False):
         picture = _tile(model.images)
         axis.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         height = picture.shape[0] / len(model.images)

@@ -10,15 +10,16 @@ from untwist.types import InputError
 
 
 def query(runs: list[Run], sql: str) -> tuple[list[str], list[tuple]]:
-    """Returns the column names and rows of a query over three tables.
+    """Returns the column names and rows of a query over four tables.
 
     - `runs`: `run` (the directory's name), `path`, `state`, and the configuration's settings;
     - `members`: `run` and the columns of every members.parquet;
-    - `history`: `run` and the columns of every history.parquet.
+    - `history`: `run` and the columns of every history.parquet;
+    - `scores`: `run` and the columns of every scores.parquet.
     """
     connection = duckdb.connect()
     connection.register("runs", _settings(runs))
-    for view in ("members", "history"):
+    for view in ("members", "history", "scores"):
         files = [path for run in runs if (path := getattr(run, view)).exists()]
         connection.execute(_view(view, files))
     try:
@@ -26,7 +27,8 @@ def query(runs: list[Run], sql: str) -> tuple[list[str], list[tuple]]:
         return [column[0] for column in result.description or []], result.fetchall()
     except duckdb.Error as error:
         raise InputError(
-            f"the query failed: {error} (the tables are runs, members and history)"
+            f"the query failed: {str(error).splitlines()[0]} "
+            "(the tables are runs, members, history and scores)"
         ) from error
 
 

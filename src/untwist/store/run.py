@@ -4,6 +4,7 @@
     members.parquet                 one row a member: seed, hyperparameters, status
     history.parquet                 one row a member and log: the parts of the loss
     weights.safetensors             every member's model, stacked; there once training is done
+    scores.parquet                  one row a member and metric; there once it was scored
     checkpoint/state.safetensors    all that resuming needs; goes when training is done
 
 Every file is replaced whole or not at all, and the checkpoint is one file, so a run can be killed
@@ -57,6 +58,11 @@ class Run:
     def weights(self) -> Path:
         """The trained models."""
         return self.path / "weights.safetensors"
+
+    @property
+    def scores(self) -> Path:
+        """The table of scores: one row a member and metric; there once it has been scored."""
+        return self.path / "scores.parquet"
 
     @property
     def checkpoint(self) -> Path:

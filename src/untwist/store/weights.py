@@ -18,7 +18,7 @@ Tree = TypeVar("Tree")
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes named arrays, and a digest of them, in place of whatever the file held."""
-    ready = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    ready = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     with replacing(path) as temporary:
         temporary.write_bytes(save(ready, {"sha256": _digest(ready)}))
 

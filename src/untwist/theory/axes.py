@@ -30,14 +30,17 @@ def principal_axes(
 ) -> tuple[Float[ndarray, " pixel"], Float[ndarray, "pixel pixel"]]:
     """Returns eigenvalues, largest first, and the axes as columns.
 
-    The sign of an axis is free; here its largest entry is positive.
+    The sign of an axis is free; here its largest entry is positive. An eigenvalue that is zero up
+    to rounding is zero.
 
     >>> values, axes = principal_axes(np.diag([1.0, 4.0]))
     >>> values.tolist(), axes.tolist()
     ([4.0, 1.0], [[0.0, 1.0], [1.0, 0.0]])
     """
     values, vectors = np.linalg.eigh(covariance)
-    values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
+    values, vectors = values[::-1], vectors[:, ::-1]
+    rounding = len(values) * np.finfo(float).eps * values.max(initial=0.0)
+    values = np.where(values > rounding, values, 0.0)
     largest = np.argmax(np.abs(vectors).round(12), axis=0)
     signs = np.sign(vectors[largest, np.arange(len(values))])
     return values, vectors * signs + 0.0

@@ -78,6 +78,12 @@ def fit(
     mesh = Mesh(np.array(devices), (AXIS,)) if len(devices) > 1 else None
     memory = free_memory(devices[0]) if memory is None else memory
     source = Source(dataset, recipe.batch, memory // 2, partial(place, mesh=mesh, shared=True))
+    if callable(recipe.partners) and source.shards > 1:
+        raise InputError(
+            f"partners may be any rows of {dataset.name}, so all {dataset.data.nbytes:,} bytes of "
+            f"it must fit on the device, but {memory // 2:,} are free for them: use fewer or "
+            "smaller examples, or more memory"
+        )
     try:
         pieces = split(members, recipe, source.rows(first), memory, mesh)
         while first < steps:

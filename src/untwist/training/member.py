@@ -3,22 +3,25 @@
 Everything here is written for one member; `program` maps it over a population.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt8, UInt32
 
-from untwist.datasets import decode_examples
+from untwist.datasets import AbstractRows, Dataset, decode_examples
 from untwist.models import VAE
 from untwist.objectives import AbstractObjective, Batch, Terms
 from untwist.training.optimizer import Optimizer
 from untwist.training.order import shuffled
 from untwist.types import AnyArray
 
+INDEPENDENT = "independent"
 Partners = Callable[[Int[Array, " batch"], Key[Array, ""]], Int[Array, " batch"]]
 BuildModel = Callable[[Key[Array, ""]], VAE]
 BuildCritic = Callable[[VAE, Key[Array, ""]], PyTree]
@@ -46,14 +49,15 @@ class Recipe(eqx.Module):
         optimizer: How the model moves.
         critic_optimizer: How the critic moves, if there is one.
         batch: Examples a step.
-        partners: From row numbers and a key to the rows of their partners, if any are drawn.
+        partners: From row numbers and a key to the rows of their partners; `INDEPENDENT` for a
+            second batch in an order of its own; None where none are drawn.
     """
 
     objective: AbstractObjective
     optimizer: Optimizer
     critic_optimizer: Optimizer | None = None
     batch: int = eqx.field(static=True, default=64)
-    partners: Partners | None = eqx.field(static=True, default=None)
+    partners: Partners | str | None = eqx.field(static=True, default=None)
 
 
 class Member(eqx.Module):
@@ -79,16 +83,39 @@ class Member(eqx.Module):
 
 
 class Rows(eqx.Module):
-    """Examples on the device as they are stored, made into numbers when a batch is gathered."""
+    """Examples on the device as they are stored, made into numbers when a batch is gathered.
 
-    data: UInt8[AnyArray, "row *stored"] | Float[AnyArray, "row entry"]
+    Attributes:
+        data: The rows of a dataset, or the same bytes as words of four, little end first.
+        shape: The shape of one example.
+        peak: The byte that stands for 1.0.
+        bits: Whether there is one bit a pixel.
+    """
+
+    data: (
+        UInt8[AnyArray, "row *stored"] | UInt32[AnyArray, "row word"] | Float[AnyArray, "row entry"]
+    )
     shape: tuple[int, ...] = eqx.field(static=True)
     peak: int = eqx.field(static=True)
     bits: bool = eqx.field(static=True)
 
+    @classmethod
+    def of(cls, dataset: Dataset, data: np.ndarray | AbstractRows) -> "Rows":
+        """Returns rows of a dataset, as words if they divide into them.
+
+        Words are gathered faster, and of bytes there may be more than 32 bits can number.
+        """
+        data = np.ascontiguousarray(np.asarray(data))
+        if data.dtype == np.uint8 and math.prod(data.shape[1:]) % 4 == 0:
+            data = data.reshape(len(data), -1).view(np.uint32)
+        return cls(data, dataset.shape, dataset.peak, dataset.bits)
+
     def examples(self, index: Int[Array, " batch"]) -> Float[Array, "batch *shape"]:
         """Returns these rows as numbers."""
         rows = jnp.asarray(self.data)[index]
+        if rows.dtype == jnp.uint32:
+            stored = (-1,) if self.bits else self.shape
+            rows = jax.lax.bitcast_convert_type(rows, jnp.uint8).reshape(len(rows), *stored)
         return decode_examples(rows, shape=self.shape, peak=self.peak, bits=self.bits)
 
 
@@ -112,13 +139,20 @@ def start(
 
 
 def step(
-    member: Member, recipe: Recipe, rows: Rows, number: Int[Array, ""]
+    member: Member,
+    recipe: Recipe,
+    rows: Rows,
+    number: Int[Array, ""],
+    narrowed: VAE | None = None,
 ) -> tuple[Member, dict[str, Array], Bool[Array, ""]]:
-    """Returns the member after step `number`, the loss's parts, and whether it took the step."""
+    """Returns the member after step `number`, the loss's parts, and whether it took the step.
+
+    `narrowed` is `member.model.narrowed()` for who has it at hand.
+    """
     streams = Streams.of(member.seed)
     batch = draw(recipe, rows, number, streams.order)
     key = jax.random.fold_in(streams.noise, number)
-    players = (member.model, member.critic)
+    players = (member.model.narrowed() if narrowed is None else narrowed, member.critic)
     (_, terms), (gradient, critic_gradient) = _descend(players, recipe.objective, batch, key)
     norm = optax.tree.norm((gradient, critic_gradient))
     parts = {"loss": terms.loss, **terms.parts, "gradient_norm": norm}
@@ -148,9 +182,11 @@ def draw(recipe: Recipe, rows: Rows, number: Int[Array, ""], order: Key[Array, "
     places = position * recipe.batch + jnp.arange(recipe.batch)
     index = shuffled(places, count, key=order_key)
     partners = None
-    if recipe.partners is not None:
+    if callable(recipe.partners):
         drawn = recipe.partners(index, jax.random.fold_in(partner_key, position))
         partners = rows.examples(drawn)
+    elif recipe.partners == INDEPENDENT:
+        partners = rows.examples(shuffled(places, count, key=partner_key))
     return Batch(rows.examples(index), partners, number)
 
 
@@ -161,7 +197,9 @@ def _descend(players: tuple[VAE, PyTree], objective: AbstractObjective, batch: B
         terms = objective(*players, batch, key=key)
         return terms.loss, terms
 
-    return eqx.filter_value_and_grad(loss, has_aux=True)(players)
+    value, gradients = eqx.filter_value_and_grad(loss, has_aux=True)(players)
+    widened = jax.tree.map(lambda g: g.astype(jnp.promote_types(g.dtype, jnp.float32)), gradients)
+    return value, widened
 
 
 def _move(optimizer: Optimizer, player: PyTree, gradient: PyTree, state: PyTree):

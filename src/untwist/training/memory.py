@@ -14,12 +14,21 @@ def free_memory(device: Device) -> int:
     return int(0.7 * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
-def members_that_fit(program: Any, members: int, rows_bytes: int, memory: int) -> int:
-    """Returns how many of the members this program advances would fit, by its own analysis."""
+def member_bytes(program: Any, members: int, rows_bytes: int) -> int | None:
+    """Returns what each member adds to the memory of this program, by the program's own analysis.
+
+    Its arguments, results and everything in between count, but for the rows, which all share; None
+    where the backend gives no analysis.
+    """
     sizes = program.compiled.memory_analysis()
     if sizes is None:
-        return members
+        return None
     needed = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
     needed -= sizes.alias_size_in_bytes
-    each = max(1, (needed - rows_bytes) // members)
-    return max(1, min(members, (memory - rows_bytes) // each))
+    return max(1, (needed - rows_bytes) // members)
+
+
+def members_that_fit(program: Any, members: int, rows_bytes: int, memory: int) -> int:
+    """Returns how many of the members this program advances would fit."""
+    each = member_bytes(program, members, rows_bytes)
+    return members if each is None else max(1, min(members, (memory - rows_bytes) // each))

@@ -8,9 +8,11 @@ from jaxtyping import Array, Float, PyTree
 
 from untwist.types import InputError, known, nearest
 
-# Adam with the field's constants; AdaGrad as in PyTorch, its accumulator from zero.
+# Adam with the field's constants, and with those of FactorVAE's discriminator (Kim and Mnih 2018,
+# Appendix A); AdaGrad as in PyTorch, its accumulator from zero.
 OPTIMIZERS: dict[str, optax.GradientTransformation] = {
     "adam": optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8),
+    "adam-adversarial": optax.scale_by_adam(b1=0.5, b2=0.9, eps=1e-8),
     "adagrad": optax.scale_by_rss(initial_accumulator_value=0.0, eps=1e-10),
     "sgd": optax.identity(),
 }

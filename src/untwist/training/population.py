@@ -6,8 +6,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from untwist.datasets import Dataset
 from untwist.models import VAE
 from untwist.store import Run, fill, read_arrays, read_table
+from untwist.training.encoding import Encoding, encode
 from untwist.training.history import History
 from untwist.training.member import Member
 from untwist.training.spec import Spec, member_columns, model_builder
@@ -37,6 +39,10 @@ class Population:
     def model(self, member: int) -> VAE:
         """Returns one member's model."""
         return jax.tree.map(lambda leaf: leaf[member], self.models)
+
+    def encode(self, dataset: Dataset) -> Encoding:
+        """Returns the posteriors of all examples under every member, and how well they decode."""
+        return encode(self.models, dataset)
 
 
 def summarize(spec: Spec, members: Member, history: History, *, done: bool) -> Population:

@@ -17,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, PyTree
 
+from untwist.models import VAE, fuse
 from untwist.training.member import BuildCritic, BuildModel, Member, Recipe, Rows, start, step
 
 AXIS = "member"
@@ -116,15 +117,23 @@ def compile_advance(population: tuple[Member, Recipe], rows: Rows, mesh: Mesh | 
         program = eqx.filter_jit(partial(advance, mesh=mesh), donate="all-except-first")
         while len(_programs) >= 8:
             del _programs[next(iter(_programs))]
-        _programs[key] = program.lower(*arguments).compile()
+        # Triton's products, which XLA prefers, are slower for many small matrices than cuBLAS's.
+        options = {"xla_gpu_enable_triton_gemm": False} if jax.default_backend() == "gpu" else None
+        _programs[key] = program.lower(*arguments).compile(options)
     return _programs[key]
 
 
 def _loop(
     recipe: Recipe, members: Member, sums: Sums, rows: Rows, first: Array, count: Array
 ) -> tuple[Member, Sums]:
-    """The steps one after another for all members: abreast in each step, or member by member."""
-    arrays, statics = eqx.partition((recipe, members, sums), eqx.is_array)
+    """The steps one after another for all members: abreast in each step, or member by member.
+
+    Where models compute in a narrower type, the narrow weights of the next step are written as the
+    weights move, instead of being made from them in a pass of their own.
+    """
+    players = fuse(members)
+    state = (players, sums, _narrowed(players))
+    arrays, statics = eqx.partition((recipe, *state), eqx.is_array)
     arrays = (arrays[0], arrays[1:])
     take = _take_abreast if _abreast(members) else step
 
@@ -132,14 +141,21 @@ def _loop(
         recipe = eqx.combine(arrays[0], statics[0])
 
         def body(offset: Array, evolving: PyTree) -> PyTree:
-            members, sums = eqx.combine(evolving, statics[1:])
-            members, parts, taken = take(members, recipe, rows, first + offset)
-            return eqx.filter((members, _add(sums, parts, taken)), eqx.is_array)
+            members, sums, narrowed = eqx.combine(evolving, statics[1:])
+            members, parts, taken = take(members, recipe, rows, first + offset, narrowed)
+            state = (members, _add(sums, parts, taken), _narrowed(members))
+            return eqx.filter(state, eqx.is_array)
 
         return jax.lax.fori_loop(0, count, body, arrays[1])
 
     evolved = loop(arrays) if _abreast(members) else jax.lax.map(loop, arrays)
-    return eqx.combine(evolved, statics[1:])
+    players, sums, _ = eqx.combine(evolved, statics[1:])
+    return fuse(players, False), sums
+
+
+def _narrowed(members: Member) -> VAE | None:
+    """The models in the type they compute in; None where that is the type of their weights."""
+    return None if members.model.precision == "float32" else members.model.narrowed()
 
 
 def _abreast(members: Member) -> bool:
@@ -148,7 +164,8 @@ def _abreast(members: Member) -> bool:
     There one member's products fill the processor, and several members' have no fast common form,
     so each runs its own steps; its results then have the same bits in any population.
     """
-    leaves = jax.tree.leaves(eqx.filter(members.model, eqx.is_array))
+    players = (members.model, members.critic)
+    leaves = jax.tree.leaves(eqx.filter(players, eqx.is_array))
     each = sum(leaf.size for leaf in leaves) // len(members.seed)
     return jax.default_backend() != "cpu" or each <= COMPANIONABLE
 
@@ -163,7 +180,10 @@ def _add(sums: Sums, parts: dict[str, Array], taken: Array) -> Sums:
     return Sums(jax.tree.map(add, sums.parts, parts), sums.taken + taken)
 
 
-def _take_abreast(members: Member, recipe: Recipe, rows: Rows, number: Array):
+def _take_abreast(
+    members: Member, recipe: Recipe, rows: Rows, number: Array, narrowed: VAE | None = None
+):
     """One step of every member."""
-    abreast = eqx.filter_vmap(step, in_axes=(eqx.if_array(0), eqx.if_array(0), None, None))
-    return abreast(members, recipe, rows, number)
+    each = eqx.if_array(0)
+    abreast = eqx.filter_vmap(step, in_axes=(each, each, None, None, each))
+    return abreast(members, recipe, rows, number, narrowed)

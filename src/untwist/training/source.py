@@ -96,8 +96,7 @@ class Source:
         """The rows of one visit to a shard, on the device."""
         dataset = self.dataset
         data = dataset.data if self.shards == 1 else dataset.data[self._choose(visit)]
-        rows = Rows(np.ascontiguousarray(data), dataset.shape, dataset.peak, dataset.bits)
-        return self.place(rows)
+        return self.place(Rows.of(dataset, data))
 
     def _choose(self, visit: int) -> np.ndarray:
         """The row numbers of one visit: blocks of neighbors, dealt out anew in every epoch."""

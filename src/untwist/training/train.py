@@ -25,6 +25,7 @@ from untwist.store import (
 from untwist.training.fit import fit
 from untwist.training.history import History
 from untwist.training.member import Member
+from untwist.training.partners import partners_of
 from untwist.training.population import Population, load_population, summarize
 from untwist.training.progress import Progress
 from untwist.training.spec import Spec, prepare, resolve
@@ -101,7 +102,8 @@ def resume(
 
 def _drive(spec: Spec, dataset: Dataset, run: Run | None, conduct: Conduct) -> Population:
     """Trains from the run's checkpoint, or from the start, to the end or to a first Ctrl-C."""
-    members, recipe = prepare(spec, dataset.shape)
+    partners = partners_of(spec.objective, spec.pairs, dataset)
+    members, recipe = prepare(spec, dataset.shape, partners)
     history = History()
     if run and run.checkpoint.exists():
         members, history = _read_checkpoint(run, members)

@@ -1,0 +1,175 @@
+"""The Hessian of the log-likelihood in the codes, and the deterministic ELBO that it gives."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy import ndarray
+
+from untwist.mechanism.decoder import (
+    AbstractDecoder,
+    Decode,
+    as_decoder,
+    checked_codes,
+    chunk_size,
+    stream,
+)
+from untwist.mechanism.geometry import GRAMS, Geometry
+from untwist.mechanism.likelihood import Likelihood, as_likelihood
+from untwist.mechanism.loss_split import LossSplit
+from untwist.mechanism.posterior import Posteriors
+from untwist.types import AnyArray, InputError
+
+
+@dataclass(frozen=True)
+class HessianShares:
+    """How diagonal the log-likelihood's Hessian is, and what it predicts.
+
+    Attributes:
+        off_diagonal: Share of H off its diagonal: ||H - diag H||_F / ||H||_F, on average.
+        information_off_diagonal: The same of D'A^2D alone.
+        bends: ||H + D'A^2D||_F over ||H||_F + ||D'A^2D||_F: 0 for a decoder without bends (or
+            piecewise linear), near 1 where the bends are all there is.
+        hessian: H of each item.
+    """
+
+    off_diagonal: float
+    information_off_diagonal: float
+    bends: float
+    hessian: Float[ndarray, "item latent latent"]
+
+
+def off_diagonal_share(matrices: Float[AnyArray, "*batch latent latent"]) -> Float[ndarray, "..."]:
+    """Returns ||M - diag M||_F / ||M||_F; 0 for a zero matrix. Range 0 to 1.
+
+    >>> round(float(off_diagonal_share(np.array([[1.0, 1.0], [1.0, 1.0]]))), 6)
+    0.707107
+    """
+    squares = np.asarray(matrices, np.float64) ** 2
+    total = squares.sum((-2, -1))
+    off = total - np.diagonal(squares, 0, -2, -1).sum(-1)
+    return np.asarray(np.sqrt(np.maximum(off, 0) / np.where(total > 0, total, 1)))
+
+
+def likelihood_hessians(
+    decode: Decode | AbstractDecoder,
+    codes: Float[AnyArray, "item latent"],
+    x: Float[AnyArray, "item *shape"],
+    *,
+    likelihood: str | Likelihood = "squared_error",
+    chunk: int | None = None,
+) -> Float[ndarray, "item latent latent"]:
+    """Returns the Hessian in z of log p(x|z) at each code.
+
+    `H = -D'A^2D + sum_i r_i Hess(d_i)` with r the likelihood's slope in the outputs.
+
+    Args:
+        decode: From one code to one example's outputs.
+        codes: Where.
+        x: The examples.
+        likelihood: Its name, or itself.
+        chunk: Items at a time.
+
+    Reference: allen2024, Eq. 6 (errata E7, E8).
+
+    >>> likelihood_hessians(lambda z: 3 * z, np.zeros((1, 1)), np.zeros((1, 1))).tolist()
+    [[[-18.0]]]
+    """
+    decoder, model, codes = as_decoder(decode), as_likelihood(likelihood), checked_codes(codes)
+    rows = np.asarray(x).reshape(len(codes), -1)
+
+    def chunked(codes: AnyArray, x: AnyArray) -> AnyArray:
+        pull = _pull(model, jnp.asarray(decoder.outputs(codes)), jnp.asarray(x))
+        variance = jnp.broadcast_to(model.variance, len(codes))
+        information = decoder.local(GRAMS[model.name], codes, variance)[1]
+        return jnp.asarray(decoder.bends(codes, pull)) - information
+
+    return stream(chunked, codes, rows, chunk=chunk_size(decoder, codes, chunk))
+
+
+@jax.jit
+def _pull(model: Likelihood, output: Array, x: Array) -> Array:
+    return jax.vmap(model.pull)(output, x)
+
+
+def hessian_shares(
+    hessian: Float[AnyArray, "item latent latent"], geometry: Geometry
+) -> HessianShares:
+    """Returns how much of the Hessian lies off its diagonal, and how much comes from bends.
+
+    Args:
+        hessian: Of the log-likelihood, from `likelihood_hessians`.
+        geometry: Of the decoder at the same codes.
+
+    Reference: allen2024, Eq. 6; the paper defines no measure.
+    """
+    whole, flat = np.asarray(hessian, np.float64), np.asarray(geometry.information, np.float64)
+    size = np.linalg.norm(whole, axis=(1, 2)) + np.linalg.norm(flat, axis=(1, 2))
+    bends = np.linalg.norm(whole + flat, axis=(1, 2)) / np.where(size > 0, size, 1)
+    return HessianShares(
+        float(off_diagonal_share(whole).mean()),
+        float(off_diagonal_share(flat).mean()),
+        float(bends.mean()),
+        whole,
+    )
+
+
+def posterior_kl(posteriors: Posteriors) -> Float[ndarray, " item"]:
+    """Returns KL(q || N(0, I)) of each item: (||m||^2 + tr S - log det S - d) / 2.
+
+    Reference: rolinek2019, Eq. S77.
+
+    >>> posterior_kl(Posteriors(np.ones((1, 2)), np.ones((1, 2)))).tolist()
+    [1.0]
+    """
+    if posteriors.sigma is None:
+        raise InputError("a plain autoencoder has no posterior, so no KL")
+    covariance, mean = posteriors.covariance, np.asarray(posteriors.mean, np.float64)
+    trace = np.trace(covariance, axis1=1, axis2=2)
+    logs = np.linalg.slogdet(covariance)[1]
+    return 0.5 * (np.sum(mean**2, axis=1) + trace - logs - mean.shape[1])
+
+
+@dataclass(frozen=True)
+class ElboComparison:
+    """The deterministic ELBO beside the sampled one: means an item, in nats, at this beta.
+
+    Attributes:
+        deterministic: log p(x|mean) + tr(H S)/2 - beta KL.
+        sampled: E_q log p(x|z) - beta KL, by draws.
+        error: Standard error of the sampled one, from its draws.
+        gap: Sampled minus deterministic, of fourth order in sigma.
+    """
+
+    deterministic: float
+    sampled: float
+    error: float
+    gap: float
+
+
+def elbo_comparison(
+    hessian: Float[AnyArray, "item latent latent"],
+    posteriors: Posteriors,
+    split: LossSplit,
+    *,
+    beta: float = 1.0,
+) -> ElboComparison:
+    """Returns the deterministic ELBO and the sampled one.
+
+    Exact for linear decoders under a Gaussian likelihood; otherwise of fourth order in sigma.
+
+    Args:
+        hessian: Of the log-likelihood, at the posterior means.
+        posteriors: With widths.
+        split: The parts of the reconstruction loss.
+        beta: The weight of the KL term.
+
+    Reference: allen2024, Eq. 5 and 16; Eq. 5 closes a bracket too early (erratum E6).
+    """
+    weight = beta * float(posterior_kl(posteriors).mean())
+    curved = 0.5 * np.einsum("ijk,ikj->i", np.asarray(hessian, np.float64), posteriors.covariance)
+    deterministic = -split.deterministic + float(curved.mean()) - weight
+    sampled = -split.total - weight
+    return ElboComparison(deterministic, sampled, split.total_error, sampled - deterministic)

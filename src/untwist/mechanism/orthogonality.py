@@ -1,0 +1,191 @@
+"""How far the columns of a decoder's Jacobian are from orthogonal, from its Gram matrix alone."""
+
+import functools
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+from numpy import ndarray
+from scipy.optimize import linear_sum_assignment
+
+from untwist.types import AnyArray
+
+Grams = Float[AnyArray, "*batch latent latent"]
+
+RANK = 1e-6
+"""An eigenvalue of a Gram matrix below this share of the largest is zero: float32 ends there."""
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The right singular structure of Jacobians.
+
+    Attributes:
+        values: Singular values, descending.
+        vectors: Right singular vectors V as columns; determined up to sign, and only where a value
+            differs from the others.
+    """
+
+    values: Float[ndarray, "*batch latent"]
+    vectors: Float[ndarray, "*batch latent latent"]
+
+    @property
+    def rank(self) -> Shaped[ndarray, "*batch"]:
+        """How many singular values are not zero."""
+        return np.asarray(np.sum(self.values > np.sqrt(RANK) * self.values[..., :1], axis=-1))
+
+
+def spectrum(gram: Grams) -> Spectrum:
+    """Returns singular values and right singular vectors of J out of J'J, in float64.
+
+    Args:
+        gram: J'J, or the weighted D'A^2D.
+
+    >>> spectrum(np.diag([1.0, 4.0])).values.tolist()
+    [2.0, 1.0]
+    """
+    values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
+    return Spectrum(np.sqrt(np.maximum(values[..., ::-1], 0)), vectors[..., ::-1])
+
+
+def distance_to_orthogonality(
+    vectors: Float[AnyArray, "*batch latent latent"],
+) -> Float[ndarray, "*batch"]:
+    """Returns how far orthogonal matrices V are from the nearest signed permutations, exactly.
+
+    `||V - P||_F` with P the signed permutation closest in entrywise L1. For orthogonal V that P is
+    also closest in the Frobenius norm and maximizes sum |V_i,p(i)|: a linear assignment, for which
+    no integer program is needed (erratum E15). Then `||V - P||^2 = 2 d - 2 sum |V_i,p(i)|`.
+    Invariant to order and signs of the columns. Range 0 to a maximum that depends on d (1.0824 for
+    d = 2).
+
+    Args:
+        vectors: Right singular vectors as columns, one orthogonal matrix each.
+
+    Reference: rolinek2019, Eq. 29 and S72-S75.
+
+    >>> turn = np.sqrt(0.5) * np.array([[1.0, 1.0], [-1.0, 1.0]])
+    >>> round(float(distance_to_orthogonality(turn)), 4)
+    1.0824
+    """
+    return _nearest(vectors)[0]
+
+
+def nearest_axes(
+    vectors: Float[AnyArray, "*batch latent latent"],
+) -> Int[ndarray, "*batch latent"]:
+    """Returns which axis each column of V goes with in the nearest signed permutation.
+
+    >>> nearest_axes(np.array([[0.0, 1.0], [-1.0, 0.0]])).tolist()
+    [1, 0]
+    """
+    return _nearest(vectors)[1]
+
+
+def _nearest(vectors: AnyArray) -> tuple[ndarray, ndarray]:
+    """Distances to the nearest signed permutations, and these as the axis of each column."""
+    size = np.abs(np.asarray(vectors, np.float64)).swapaxes(-1, -2)
+    flat = size.reshape(-1, *size.shape[-2:]).copy()
+    squares, axes = np.zeros(len(flat)), np.zeros(flat.shape[:2], int)
+    for index, matrix in enumerate(flat):
+        places = linear_sum_assignment(-matrix)
+        axes[index] = places[1]
+        squares[index] = np.sum((1 - matrix[places]) ** 2)
+        matrix[places] = 0
+    distances = np.sqrt(squares + np.sum(flat**2, axis=(-2, -1)))
+    return distances.reshape(size.shape[:-2]), axes.reshape(size.shape[:-1])
+
+
+def cosines(gram: Grams) -> Float[ndarray, "*batch latent latent"]:
+    """Returns the cosine of the angle between each pair of columns; a zero column has none: 0.
+
+    >>> cosines(np.array([[4.0, 1.0], [1.0, 1.0]])).tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    gram = np.asarray(gram, np.float64)
+    norms = column_norms(gram)
+    scale = np.where(_live(norms), norms, np.inf)
+    found = gram / (scale[..., :, None] * scale[..., None, :])
+    diagonal = np.arange(gram.shape[-1])
+    found[..., diagonal, diagonal] = 1.0
+    return found
+
+
+def column_norms(gram: Grams) -> Float[ndarray, "*batch latent"]:
+    """Returns ||c_j||, the length of each column of the Jacobian."""
+    return np.sqrt(np.maximum(np.diagonal(np.asarray(gram, np.float64), 0, -2, -1), 0))
+
+
+def polar_distance(gram: Grams) -> Float[ndarray, "*batch"]:
+    """Returns how far the normalized columns are from the nearest orthonormal ones.
+
+    With `C` the columns over their norms, `||C - C (C'C)^(-1/2)||_F`, the polar factor being the
+    nearest matrix with orthonormal columns: the root of `sum_i (sv_i(C) - 1)^2`. Zero exactly
+    where the columns are orthogonal. Unlike the distance to orthogonality it needs no V, so it is
+    determined where singular values coincide, too.
+
+    Reference: bhowal2024, Prop. 7 with the exponent -1/2 (erratum E1).
+
+    >>> round(float(polar_distance(np.array([[1.0, 0.5], [0.5, 1.0]]))), 6)
+    0.369184
+    """
+    values = np.linalg.eigvalsh(cosines(gram))
+    return np.asarray(np.sqrt(np.sum((np.sqrt(np.maximum(values, 0)) - 1) ** 2, axis=-1)))
+
+
+def hadamard_gap(gram: Grams) -> Float[ndarray, "*batch"]:
+    """Returns the log of the product of column norms over the volume, in nats: the IMA contrast.
+
+    `sum_j log||c_j|| - log det(J'J)/2 = -log det(C'C)/2`, with C the normalized columns. At least
+    0, and 0 exactly when orthogonal. Columns that are zero are left out; infinite where others are
+    linearly dependent.
+
+    Reference: rolinek2019, Eq. 27-28 and Prop. S6; independent mechanism analysis (Gresele 2021).
+
+    >>> round(float(hadamard_gap(np.array([[1.0, 0.5], [0.5, 1.0]]))), 6)
+    0.143841
+    """
+    found = cosines(gram)
+    values = np.linalg.eigvalsh(found)
+    dependent = values[..., 0] < RANK
+    logs = np.log(np.where(dependent[..., None], 1.0, values))
+    return np.where(dependent, np.inf, np.maximum(-0.5 * logs.sum(-1), 0))
+
+
+def _live(norms: ndarray) -> ndarray:
+    """Columns that are not zero beside the longest."""
+    return norms > RANK * norms.max(-1, keepdims=True)
+
+
+@functools.cache
+def haar_distance(latents: int, draws: int = 20_000) -> float:
+    """Returns the mean distance to orthogonality of a random rotation: what no alignment gives.
+
+    It is the baseline of a decoder without any preferred axes: 0.55, 1.63 and 1.91 for 2, 5 and 6
+    latents. The mean is over `draws` fixed draws from Haar's measure.
+
+    >>> round(haar_distance(6), 1), haar_distance(1)
+    (1.9, 0.0)
+    """
+    matrices = np.random.default_rng(0).standard_normal((draws, latents, latents))
+    frames, corners = np.linalg.qr(matrices)
+    signs = np.sign(np.diagonal(corners, 0, -2, -1))
+    return float(distance_to_orthogonality(frames * signs[:, None, :]).mean())
+
+
+@functools.cache
+def published_random_distances() -> dict[str, float]:
+    """Returns rolinek2019's distances of untrained decoders, by dataset.
+
+    They lie above those of random rotations and depend on an initialization that is not stated
+    (erratum E16).
+
+    >>> published_random_distances()["dSprites"]
+    1.86
+    """
+    text = resources.files("untwist.published").joinpath("rolinek2019.toml").read_text("utf-8")
+    tables = {table["id"]: table for table in tomllib.loads(text)["tables"]}
+    rows = [row for row in tables["table2"]["rows"] if row["metric"] == "DtO"]
+    return {row["dataset"]: row["values"]["random_decoder"]["mean"] for row in rows}

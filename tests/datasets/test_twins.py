@@ -8,16 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from untwist.datasets import (
-    draw_face,
-    draw_mpi3d,
-    draw_shapes3d,
-    face_values,
-    identity_vectors,
-    load,
-    mpi3d_values,
-    shapes3d_values,
-)
+from untwist.datasets import load
+from untwist.datasets.faces_scene import draw_face
+from untwist.datasets.faces_twin import face_values, identity_vectors
+from untwist.datasets.mpi3d_scene import draw_mpi3d
+from untwist.datasets.mpi3d_twin import mpi3d_values
+from untwist.datasets.shapes3d_scene import draw_shapes3d
+from untwist.datasets.shapes3d_twin import shapes3d_values
 from untwist.datasets.twin import check_distinct
 from untwist.types import InputError
 

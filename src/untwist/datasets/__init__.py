@@ -12,10 +12,14 @@ from untwist.datasets.dataset import (
     blocks,
     decode_examples,
 )
+from untwist.datasets.derived import correlated, rescaled, sampled, with_noise
+from untwist.datasets.digits import digit_mixture, moving_digit
 from untwist.datasets.export import export_dataset
 from untwist.datasets.faces_scene import draw_face
 from untwist.datasets.faces_twin import face_values, faces_twin, identity_vectors
 from untwist.datasets.found_file import forget_seen
+from untwist.datasets.generators import generator
+from untwist.datasets.jacobian import generator_jacobian, grid_jacobian
 from untwist.datasets.linear import generate_linear, linear, linear_mixing
 from untwist.datasets.mpi3d_scene import draw_mpi3d
 from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin, mpi3d_values
@@ -32,6 +36,7 @@ from untwist.datasets.shapes3d_twin import shapes3d_twin, shapes3d_values
 from untwist.datasets.sprite_drawing import draw_sprite
 from untwist.datasets.sprites import sprite_values, sprites
 from untwist.datasets.square import generate_square, square
+from untwist.datasets.walks import NaturalPairs, generalized_normal_walk, read_changes
 
 __all__ = [
     "CATALOG",
@@ -39,6 +44,7 @@ __all__ = [
     "Dataset",
     "LaplacePairs",
     "Likelihood",
+    "NaturalPairs",
     "NonlinearWeights",
     "Pairs",
     "Provenance",
@@ -47,9 +53,11 @@ __all__ = [
     "blocks",
     "cache_directory",
     "circles",
+    "correlated",
     "decode_examples",
     "default_options",
     "description",
+    "digit_mixture",
     "draw_face",
     "draw_mpi3d",
     "draw_shapes3d",
@@ -58,16 +66,21 @@ __all__ = [
     "face_values",
     "faces_twin",
     "forget_seen",
+    "generalized_normal_walk",
     "generate_circles",
     "generate_linear",
     "generate_nonlinear",
     "generate_square",
+    "generator",
+    "generator_jacobian",
+    "grid_jacobian",
     "identity_vectors",
     "imported_names",
     "imported_path",
     "linear",
     "linear_mixing",
     "load",
+    "moving_digit",
     "mpi3d_complex_twin",
     "mpi3d_twin",
     "mpi3d_values",
@@ -76,6 +89,9 @@ __all__ = [
     "nonlinear_weights",
     "own",
     "parse_options",
+    "read_changes",
+    "rescaled",
+    "sampled",
     "settled_name",
     "shapes3d_twin",
     "shapes3d_values",
@@ -83,4 +99,5 @@ __all__ = [
     "sprites",
     "square",
     "walk",
+    "with_noise",
 ]

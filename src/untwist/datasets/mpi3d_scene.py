@@ -203,7 +203,7 @@ def object_distance(kind: Int[Array, ""] | int, complicated: bool) -> ObjectDist
     solids = tuple((COMPLEX if complicated else TOY).values())
 
     def distance(point: Float[Array, "3"]) -> Scalar:
-        return jnp.choose(jnp.asarray(kind), [one(point) for one in solids], mode="clip")
+        return solid.choose(kind, [one(point) for one in solids])
 
     return distance
 

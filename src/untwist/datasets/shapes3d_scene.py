@@ -101,7 +101,7 @@ def _distance(shape: Int[Array, ""] | int, scale: Scalar, point: Float[Array, "3
         solid.sphere(moved, size),
         solid.capsule(moved, -tip, tip, 0.5 * size),
     ]
-    return jnp.choose(jnp.asarray(shape), distances, mode="clip")
+    return solid.choose(shape, distances)
 
 
 def _planes() -> Float[Array, "plane 4"]:

@@ -6,13 +6,15 @@ the normal, and with it the shaded image, continuous in everything that moves a 
 """
 
 import math
+from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from untwist.types import Scalar
 
-TINY = 1e-12
+TINY = 1e-8
 
 Point = Float[Array, "3"]
 
@@ -30,7 +32,8 @@ def sphere(point: Point, radius: Scalar | float) -> Scalar:
 def box(point: Point, half: Float[Array, "3"], rounding: Scalar | float) -> Scalar:
     """Returns the distance to a box of these half sides, its edges rounded by a radius."""
     outside = jnp.abs(point) - half + rounding
-    return length(jnp.maximum(outside, 0)) + jnp.minimum(jnp.max(outside), 0) - rounding
+    inside = larger(larger(outside[0], outside[1]), outside[2])
+    return length(jax.nn.relu(outside)) - jax.nn.relu(-inside) - rounding
 
 
 def cylinder(
@@ -39,7 +42,8 @@ def cylinder(
     """Returns the distance to an upright cylinder of this half height."""
     across = length(point[jnp.array([0, 2])]) - radius
     outside = jnp.stack([across, jnp.abs(point[1]) - half]) + rounding
-    return length(jnp.maximum(outside, 0)) + jnp.minimum(jnp.max(outside), 0) - rounding
+    inside = larger(outside[0], outside[1])
+    return length(jax.nn.relu(outside)) - jax.nn.relu(-inside) - rounding
 
 
 def capsule(point: Point, start: Point, end: Point, radius: Scalar | float) -> Scalar:
@@ -88,16 +92,33 @@ def ellipsoid(point: Point, axes: Float[Array, "3"]) -> Scalar:
     return scaled * (scaled - 1) / length(point / axes**2)
 
 
+def larger(first: Scalar, second: Scalar) -> Scalar:
+    """Returns the larger of two, with the derivative of the one that is chosen.
+
+    The derivative of `max` finds the chosen one by equality with the result. When a compiler
+    computes the result once more with another rounding, none is equal, and it comes out as 0 / 0.
+    """
+    return jnp.where(first > second, first, second)
+
+
 def smooth_maximum(first: Scalar, second: Scalar, width: Scalar | float) -> Scalar:
     """Returns the maximum, rounded up where the two are closer than `width`.
 
     >>> float(smooth_maximum(jnp.array(1.0), jnp.array(1.0), 0.4))
     1.1
     """
-    near = jnp.maximum(width - jnp.abs(first - second), 0)
-    return jnp.maximum(first, second) + near**2 / (4 * width)
+    near = jax.nn.relu(width - jnp.abs(first - second))
+    return larger(first, second) + near**2 / (4 * width)
 
 
 def smooth_minimum(first: Scalar, second: Scalar, width: Scalar | float) -> Scalar:
     """Returns the minimum, rounded down where the two are closer than `width`: a smooth union."""
     return -smooth_maximum(-first, -second, width)
+
+
+def choose(which: Int[Array, ""] | int, distances: Sequence[Scalar]) -> Scalar:
+    """Returns one of several distances; the others leave no trace in its derivative."""
+    chosen = distances[-1]
+    for number, one in enumerate(distances[:-1]):
+        chosen = jnp.where(jnp.asarray(which) == number, one, chosen)
+    return chosen

@@ -129,19 +129,21 @@ def trace(
     """
     middle = jnp.dot(center - ray.origin, ray.direction)
     near, far = jnp.maximum(middle - radius, 0), middle + radius
-    closest = jax.lax.stop_gradient(_closest(distance, ray, near, far, scan))
+    closest = _closest(distance, ray, near, far, scan)
     cover = jax.nn.sigmoid(-SHARPNESS * distance(ray.at(closest)) / ray.width(closest))
 
     def step(_: Int[Array, ""] | int, depth: Scalar) -> Scalar:
-        return jnp.minimum(depth + distance(ray.at(depth)), closest)
+        moved = depth + jax.lax.stop_gradient(distance(ray.at(depth)))
+        return jnp.minimum(moved, closest)
 
-    entry = jax.lax.stop_gradient(jax.lax.fori_loop(0, MARCH, step, near))
-    value, gradient = jax.value_and_grad(distance)(ray.at(entry))
-    slope = jax.lax.stop_gradient(jnp.dot(gradient, ray.direction))
+    entry = jax.lax.fori_loop(0, MARCH, step, jax.lax.stop_gradient(near))
+    start, direction = jax.lax.stop_gradient((ray.at(entry), ray.direction))
+    _, slope = jax.jvp(distance, (start,), (direction,))
+    slope, value = jax.lax.stop_gradient(slope), distance(ray.at(entry))
     moved = value - jax.lax.stop_gradient(value)
     depth = entry - moved * slope / (slope**2 + GRAZING)  # implicit differentiation
     point = ray.at(depth)
-    return Surface(cover, depth, point, _unit(jax.grad(distance)(point)))
+    return Surface(cover, depth, point, _unit(jax.jacfwd(distance)(point)))
 
 
 def light_reaching(
@@ -160,7 +162,7 @@ def light_reaching(
     ray = Ray(point, light, jnp.array(0.0), jnp.array(1.0))
     middle = jnp.dot(center - point, light)
     near, far = jnp.maximum(middle - radius, 0), jnp.maximum(middle + radius, 0)
-    closest = jax.lax.stop_gradient(_closest(distance, ray, near, far, 0))
+    closest = _closest(distance, ray, near, far, 0)
     return jax.nn.sigmoid(SHARPNESS * distance(ray.at(closest)) / softness)
 
 
@@ -199,22 +201,30 @@ def hue_color(hue: Scalar) -> Float[Array, "3"]:
 
 
 def _closest(distance: Distance, ray: Ray, near: Scalar, far: Scalar, scan: int) -> Scalar:
-    """The depth at which the distance is least: a scan, then golden sections around its best."""
+    """The depth at which the distance is least: a scan, then golden sections around its best.
+
+    It carries no derivative, and neither does anything on the way to it.
+    """
+    near, far = jax.lax.stop_gradient((near, far))
+
+    def value_at(depth: Scalar) -> Scalar:
+        return jax.lax.stop_gradient(distance(ray.at(depth)))
+
     if scan:
         depths = near + (far - near) * (jnp.arange(scan) + 0.5) / scan
-        values = jax.lax.map(lambda depth: distance(ray.at(depth)), depths)
+        values = jax.lax.map(value_at, depths)
         best, half = depths[jnp.argmin(values)], (far - near) / scan
         near, far = best - half, best + half
     span = far - near
     low, high = far - GOLDEN * span, near + GOLDEN * span
-    state = (near, far, low, high, distance(ray.at(low)), distance(ray.at(high)))
+    state = (near, far, low, high, value_at(low), value_at(high))
 
     def cut(_: Int[Array, ""] | int, state: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
         near, far, low, high, at_low, at_high = state
         left = at_low < at_high
         near, far = jnp.where(left, near, low), jnp.where(left, high, far)
         fresh = jnp.where(left, far - GOLDEN * (far - near), near + GOLDEN * (far - near))
-        value = distance(ray.at(fresh))
+        value = value_at(fresh)
         return (
             near,
             far,
@@ -230,4 +240,4 @@ def _closest(distance: Distance, ray: Ray, near: Scalar, far: Scalar, scan: int)
 
 def _unit(vector: Point) -> Point:
     """The vector at length 1."""
-    return vector / jnp.sqrt(jnp.sum(vector**2) + 1e-12)
+    return vector / jnp.sqrt(jnp.sum(vector**2) + 1e-8)

@@ -118,7 +118,7 @@ def _draw_grid(
         grid, ((0, 0), (0, 0), (seam, 0), (seam, 0), (0, 0)), constant_values=np.float32(SEAM)
     )
     sheet = padded.transpose(0, 2, 1, 3, 4).reshape(rows * (height + seam), -1, channels)
-    margin = 0.9 if names else 0.1
+    margin = 0.1 + 0.085 * max(map(len, names), default=0)
     size = (TILE * columns * width / height + margin + 0.1, TILE * rows + (0.4 if title else 0.1))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()

@@ -115,7 +115,7 @@ def test_factors_of_one_value_and_categories_have_no_differences():
 
 def test_what_has_no_generator_or_no_grid_says_so():
     dataset = toy(("ordinal", "ordinal"))
-    with pytest.raises(InputError, match="toy has no generator here: .* grid_jacobian"):
+    with pytest.raises(InputError, match="toy has no generator here: .*grid_jacobian"):
         generator_jacobian(dataset, np.array([0]))
     with pytest.raises(InputError, match="not a full grid in grid order"):
         grid_jacobian(dataset.subset(slice(0, 9)), np.array([0]))

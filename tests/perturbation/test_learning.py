@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from planted_images import bars, models, same
 
@@ -111,20 +112,23 @@ class LinearReading(eqx.Module):
             jnp.asarray(np.stack([b for _, b in weights]), jnp.float32),
         )
 
-    def __call__(self, x):
+    def __call__(self, x, *, fused=False):
         return jnp.stack([x.ravel() @ self.weight + self.bias, jnp.float32(-6.0)])
 
 
 def test_without_the_common_pattern_the_mean_over_images_gets_no_gradient():
-    """All images have one row of factors, so that nothing but the mean is left to learn."""
+    """All images have one row of factors, so that nothing but the mean is left to learn.
+
+    Adam makes steps of any gradient, also of rounding's; so its first moment is looked at, to
+    which all gradients add up.
+    """
     data, stacked = bars(), models(bars())
     alike = replace(data, factors=np.zeros_like(data.factors))
+    moments = {}
     for common in (True, False):
-        procedure = replace(FAST, common=common)
-        start = start_players(alike, stacked, procedure).manipulation
-        moved = list(learn(alike, stacked, procedure))[-1].players.manipulation
-        before, after = (m(jnp.zeros(2) - 1, jnp.int32(0)) for m in (start, moved))
-        assert bool(jnp.abs(after - before).max() > 1e-3) == common
+        (*_, last) = learn(alike, stacked, replace(FAST, common=common))
+        moments[common] = optax.tree.norm(optax.tree.get(last.players.manipulation_state, "mu"))
+    assert moments[False] < 1e-4 * moments[True]
 
 
 def test_a_learning_that_diverges_says_so():

@@ -104,7 +104,7 @@ def larger(first: Scalar, second: Scalar) -> Scalar:
 def smooth_maximum(first: Scalar, second: Scalar, width: Scalar | float) -> Scalar:
     """Returns the maximum, rounded up where the two are closer than `width`.
 
-    >>> float(smooth_maximum(jnp.array(1.0), jnp.array(1.0), 0.4))
+    >>> round(float(smooth_maximum(jnp.array(1.0), jnp.array(1.0), 0.4)), 6)
     1.1
     """
     near = jax.nn.relu(width - jnp.abs(first - second))

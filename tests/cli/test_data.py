@@ -47,7 +47,17 @@ def test_describe_says_what_it_is_and_that_it_is_a_twin(capsys):
         assert text in shown
 
 
-@pytest.mark.parametrize("name", sorted(CATALOG.keys() - REAL_FILES.keys()))
+LONG = ("faces_twin", "mpi3d_complex_twin", "mpi3d_twin")
+"""Datasets that take long to compile; each is drawn by the tests of the catalog too."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+        for name in sorted(CATALOG.keys() - REAL_FILES.keys())
+    ],
+)
 def test_sheet_draws_every_dataset(name, tmp_path, capsys):
     images = {
         "sprites": TINY,

@@ -1,6 +1,7 @@
 """Laws of every dataset in the catalog, and the options given as text."""
 
 import ast
+import functools
 import inspect
 import re
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from untwist.datasets import CATALOG, default_options, description, load, parse_options
 from untwist.datasets.availability import REAL_FILES
 from untwist.types import InputError
+
+pytestmark = pytest.mark.xdist_group("catalog")  # what is made once is made in one worker
 
 TWINS = {
     "faces_twin": {
@@ -33,8 +36,14 @@ def name(request):
     return request.param
 
 
+@functools.cache
+def made(name):
+    """Each dataset, made once: a traced one takes seconds to compile."""
+    return load(name, **SMALL[name])
+
+
 def test_examples_and_factors_are_sound(name):
-    dataset = load(name, **SMALL[name])
+    dataset = made(name)
     dataset.check()
     dataset.space.check(dataset.factors)
     assert dataset.name == name
@@ -46,18 +55,18 @@ def test_examples_and_factors_are_sound(name):
 
 
 def test_same_options_same_bits(name):
-    assert load(name, **SMALL[name]).checksum() == load(name, **SMALL[name]).checksum()
+    assert load(name, **SMALL[name]).checksum() == made(name).checksum()
 
 
 def test_another_seed_other_bits(name):
     if "seed" in default_options(name):
         other = load(name, **SMALL[name], seed=1)
         assert other.provenance["seed"] == 1
-        assert other.checksum() != load(name, **SMALL[name]).checksum()
+        assert other.checksum() != made(name).checksum()
 
 
 def test_provenance_says_what_stands_in_for_real_files(name):
-    provenance = load(name, **SMALL[name]).provenance
+    provenance = made(name).provenance
     assert provenance["twin"] == (name in TWINS)
     assert provenance["twin"] == str(provenance["source"]).startswith("procedural twin of ")
     assert provenance["version"] == 1

@@ -130,12 +130,17 @@ DEGENERATE = degenerate()
 SLOW = [name for name, metric in METRICS.items() if metric.slow]
 
 
+LONG = "more latents than items"
 QUICK = ("copy", "single spikes", "dead latent first", "constant factor", "few items")
 
 
 @pytest.mark.parametrize(
     ("name", "reference"),
-    [(name, False) for name in sorted(DEGENERATE)] + [(name, True) for name in QUICK],
+    [
+        pytest.param(name, False, marks=[pytest.mark.slow] if name == LONG else [])
+        for name in sorted(DEGENERATE)
+    ]
+    + [(name, True) for name in QUICK],
 )
 def test_every_metric_has_a_finite_value_or_a_reason(name, reference):
     codes, factors, space = DEGENERATE[name]

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH := 2.13.0
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
-.PHONY: help install torch demo lint test test-slow benchmark lock clean
+.PHONY: help install torch demo lint test test-slow benchmark benchmark-gpu lock clean
 
 help:
 	@echo "make demo       train a small population and look at it: three minutes after installation"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-slow  the tests that take more than ten seconds each"
 	@echo "make torch      add PyTorch, whose models can be explained; its tests run once it is there"
 	@echo "make benchmark  the speed benchmarks (installs PyTorch beside, in .venv-benchmark)"
+	@echo "make benchmark-gpu  the same on an NVIDIA GPU, beside a PyTorch that is there (docs/performance.md)"
 	@echo "make lock       pin the dependencies anew in constraints.txt"
 
 install: $(VENV)/installed
@@ -47,6 +48,9 @@ benchmark: install
 	$(BIN)/python -m venv .venv-benchmark
 	.venv-benchmark/bin/python -m pip install --quiet torch==$(TORCH) numpy
 	$(BIN)/python benchmarks/training.py --torch .venv-benchmark/bin/python
+
+benchmark-gpu: install
+	$(BIN)/python benchmarks/gpu/measure.py
 
 lock:
 	$(PYTHON) -m venv .venv-lock

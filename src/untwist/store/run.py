@@ -5,6 +5,7 @@
     history.parquet                 one row a member and log: the parts of the loss
     weights.safetensors             every member's model, stacked; there once training is done
     scores.parquet                  one row a member and metric; there once it was scored
+    explanation.parquet, .safetensors, .png, sentences.parquet    there once it was explained
     checkpoint/state.safetensors    all that resuming needs; goes when training is done
 
 Every file is replaced whole or not at all, and the checkpoint is one file, so a run can be killed

@@ -129,8 +129,9 @@ def test_total_correlation_of_gaussians():
     assert exact == pytest.approx(-0.5 * np.log(0.4**2 * 2.2))
     # A mixture of wide posteriors along correlated means is nearly the Gaussian itself.
     covariance = np.array([[1.0, 0.8], [0.8, 1.0]])
-    mean = DRAW.multivariate_normal(np.zeros(2), covariance, 1000)
-    found = total_correlation(Posteriors(mean, np.full((1000, 2), 0.5)), key=KEY)
+    # The seed is the key's: the draws must not be those that the data came from.
+    mean = np.random.default_rng(0).multivariate_normal(np.zeros(2), covariance, 1000)
+    found = total_correlation(Posteriors(mean, np.full((1000, 2), 0.5)), key=jax.random.key(0))
     exact = gaussian_total_correlation(covariance + 0.25 * np.eye(2))
     assert found.gaussian == pytest.approx(exact, abs=0.05)
     assert found.mixture == pytest.approx(exact, abs=4 * found.error + 0.02)

@@ -101,7 +101,8 @@ def total_correlation(posteriors: Posteriors, *, key: RandomKey) -> TotalCorrela
     (0.0, 0.0)
     """
     gaussian = gaussian_total_correlation(posteriors.aggregate())
-    generator = np.random.default_rng(np.asarray(jax.random.key_data(key), np.uint32))
+    # The key's bits, not the key: data drawn from a seed of 0 would share the stream of key 0.
+    generator = np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))
     chosen = _some(posteriors, generator)
     if chosen.sigma is None or len(chosen.mean) < 2:
         return TotalCorrelation(gaussian, None, None, len(chosen.mean))

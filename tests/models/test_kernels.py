@@ -114,6 +114,7 @@ def losses_and_gradients(models, examples):
     return eqx.filter_vmap(eqx.filter_value_and_grad(loss))(models, examples, keys)
 
 
+@pytest.mark.slow
 def test_a_population_has_the_same_losses_and_gradients_fused_as_plain():
     models = members()
     examples = jax.random.uniform(jax.random.key(1), (2, 3, 8, 8, 1))

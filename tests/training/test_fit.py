@@ -327,6 +327,7 @@ def test_rows_as_words_are_the_same_examples(shape, bits, words):
     np.testing.assert_array_equal(rows.examples(jnp.asarray(index)), dataset.examples(index))
 
 
+@pytest.mark.slow
 def test_narrow_weights_at_hand_are_those_a_step_makes_itself():
     model = partial(build, ARCHITECTURES["small"], SPRITES.shape, 2, SquaredError())
     recipe = Recipe(BetaVAE(1e-2), Optimizer(jnp.array(1e-2)), batch=8)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from rich.progress import track
 
 from untwist.cli.tables import print_table
+from untwist.cli.trained import open_trained
 from untwist.datasets import Dataset, generate_linear, generate_nonlinear, nonlinear_weights
 from untwist.mechanism import (
     Depth,
@@ -28,10 +29,9 @@ from untwist.mechanism import (
     spectrum,
 )
 from untwist.models import ARCHITECTURES, VAE, Deterministic, FullGaussian, Gaussian, build
-from untwist.perturbation import load_dataset
 from untwist.report import explanation_figure
-from untwist.store import Run, open_run, write_arrays, write_table
-from untwist.training import Population, Spec, load_population
+from untwist.store import Run, write_arrays, write_table
+from untwist.training import Population, Spec
 from untwist.types import AnyArray, InputError
 
 
@@ -61,14 +61,7 @@ class Explain:
 def main(words: list[str]) -> int:
     """Parses the command line, explains, stores and prints; returns the exit code."""
     options = tyro.cli(Explain, prog="untwist explain", args=words)
-    run = open_run(options.run)
-    population = load_population(run)
-    dataset = load_dataset(run.config["spec"]["dataset"], **run.config["spec"]["options"])
-    if dataset.checksum() != run.config["data"]["checksum"]:
-        raise InputError(
-            f"the data of {run.path} are not those that the catalog makes now: explain the models "
-            "from Python with the dataset that the run was given"
-        )
+    run, population, dataset = open_trained(options.run, "explain the models")
     found = explain_population(population, Spec.of(run.config["spec"]), dataset, options)
     _store(run, population, found)
     _print(run, population, found, options.every_sentence)

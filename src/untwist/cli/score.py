@@ -9,11 +9,11 @@ import tyro
 
 from untwist.cli.settings import mean_and_spread, member_scores, settings_of
 from untwist.cli.tables import print_table
+from untwist.cli.trained import open_trained
 from untwist.datasets import Dataset
 from untwist.metrics import ScoreTable, grid_sampler, score
-from untwist.perturbation import load_dataset
-from untwist.store import Run, open_run, write_table
-from untwist.training import Population, encode, load_population
+from untwist.store import Run, write_table
+from untwist.training import Population, encode
 from untwist.types import InputError
 
 
@@ -46,14 +46,7 @@ class Score:
 def main(words: list[str]) -> int:
     """Parses the command line, scores, prints and stores; returns the exit code."""
     options = tyro.cli(Score, prog="untwist score", args=words)
-    run = open_run(options.run)
-    population = load_population(run)
-    dataset = load_dataset(run.config["spec"]["dataset"], **run.config["spec"]["options"])
-    if dataset.checksum() != run.config["data"]["checksum"]:
-        raise InputError(
-            f"the data of {run.path} are not those that the catalog makes now: score them from "
-            "Python with the dataset that the run was given"
-        )
+    run, population, dataset = open_trained(options.run, "score them")
     table = score_population(population, dataset, options)
     store_scores(run, population, table)
     _print(table, run)

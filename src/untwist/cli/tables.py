@@ -6,9 +6,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from untwist.objectives import ACTIVE_VARIANCE
 from untwist.store import Run, read_table
-
-ACTIVE_VARIANCE = 0.8
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from untwist.datasets import draw_sprite, sprite_values, sprites
-from untwist.datasets.sprite_drawing import SHAPES, SIDE, SPAN, START
+from untwist.datasets import sprites
+from untwist.datasets.sprite_drawing import SHAPES, SIDE, SPAN, START, draw_sprite
+from untwist.datasets.sprites import sprite_values
 from untwist.types import InputError
 
 draw = jax.jit(draw_sprite, static_argnames="size")

@@ -11,16 +11,16 @@ import pytest
 
 from untwist.datasets import (
     circles,
-    generate_circles,
     generate_linear,
     generate_nonlinear,
-    generate_square,
     linear,
-    linear_mixing,
     nonlinear,
     nonlinear_weights,
     square,
 )
+from untwist.datasets.circles import generate_circles
+from untwist.datasets.linear import linear_mixing
+from untwist.datasets.square import generate_square
 from untwist.types import InputError
 
 

@@ -3,39 +3,33 @@
 from untwist.datasets.availability import availability, name_of_file
 from untwist.datasets.cache import cache_directory
 from untwist.datasets.catalog import CATALOG, default_options, description, load, parse_options
-from untwist.datasets.circles import circles, generate_circles
+from untwist.datasets.circles import circles
 from untwist.datasets.dataset import (
     AbstractRows,
     Dataset,
     Likelihood,
     Provenance,
-    blocks,
     decode_examples,
 )
 from untwist.datasets.derived import correlated, rescaled, sampled, with_noise
 from untwist.datasets.digits import digit_mixture, moving_digit
 from untwist.datasets.export import export_dataset
-from untwist.datasets.faces_scene import draw_face
-from untwist.datasets.faces_twin import face_values, faces_twin, identity_vectors
+from untwist.datasets.faces_twin import faces_twin
 from untwist.datasets.found_file import forget_seen
 from untwist.datasets.generators import generator
 from untwist.datasets.jacobian import generator_jacobian, grid_jacobian
-from untwist.datasets.linear import generate_linear, linear, linear_mixing
-from untwist.datasets.mpi3d_scene import draw_mpi3d
-from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin, mpi3d_values
+from untwist.datasets.linear import generate_linear, linear
+from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin
 from untwist.datasets.nonlinear import (
-    NonlinearWeights,
     generate_nonlinear,
     nonlinear,
     nonlinear_weights,
 )
 from untwist.datasets.own import imported_names, imported_path, own, settled_name
 from untwist.datasets.pairs import LaplacePairs, Pairs, UniformPairs, walk
-from untwist.datasets.shapes3d_scene import draw_shapes3d
-from untwist.datasets.shapes3d_twin import shapes3d_twin, shapes3d_values
-from untwist.datasets.sprite_drawing import draw_sprite
-from untwist.datasets.sprites import sprite_values, sprites
-from untwist.datasets.square import generate_square, square
+from untwist.datasets.shapes3d_twin import shapes3d_twin
+from untwist.datasets.sprites import sprites
+from untwist.datasets.square import square
 from untwist.datasets.walks import NaturalPairs, generalized_normal_walk, read_changes
 
 __all__ = [
@@ -45,12 +39,10 @@ __all__ = [
     "LaplacePairs",
     "Likelihood",
     "NaturalPairs",
-    "NonlinearWeights",
     "Pairs",
     "Provenance",
     "UniformPairs",
     "availability",
-    "blocks",
     "cache_directory",
     "circles",
     "correlated",
@@ -58,32 +50,22 @@ __all__ = [
     "default_options",
     "description",
     "digit_mixture",
-    "draw_face",
-    "draw_mpi3d",
-    "draw_shapes3d",
-    "draw_sprite",
     "export_dataset",
-    "face_values",
     "faces_twin",
     "forget_seen",
     "generalized_normal_walk",
-    "generate_circles",
     "generate_linear",
     "generate_nonlinear",
-    "generate_square",
     "generator",
     "generator_jacobian",
     "grid_jacobian",
-    "identity_vectors",
     "imported_names",
     "imported_path",
     "linear",
-    "linear_mixing",
     "load",
     "moving_digit",
     "mpi3d_complex_twin",
     "mpi3d_twin",
-    "mpi3d_values",
     "name_of_file",
     "nonlinear",
     "nonlinear_weights",
@@ -94,8 +76,6 @@ __all__ = [
     "sampled",
     "settled_name",
     "shapes3d_twin",
-    "shapes3d_values",
-    "sprite_values",
     "sprites",
     "square",
     "walk",

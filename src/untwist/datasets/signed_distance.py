@@ -98,7 +98,7 @@ def larger(first: Scalar, second: Scalar) -> Scalar:
     The derivative of `max` finds the chosen one by equality with the result. When a compiler
     computes the result once more with another rounding, none is equal, and it comes out as 0 / 0.
     """
-    return jnp.where(first > second, first, second)
+    return jnp.where(first >= second, first, second)
 
 
 def smooth_maximum(first: Scalar, second: Scalar, width: Scalar | float) -> Scalar:

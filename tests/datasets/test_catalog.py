@@ -11,6 +11,7 @@ import pytest
 
 from untwist.datasets import CATALOG, default_options, description, load, parse_options
 from untwist.datasets.availability import REAL_FILES
+from untwist.datasets.derived_sets import DERIVED
 from untwist.types import InputError
 
 pytestmark = pytest.mark.xdist_group("catalog")  # what is made once is made in one worker
@@ -28,7 +29,8 @@ TWINS = {
     "shapes3d_twin": {"size": 16, "hues": 2, "scales": 2, "orientations": 3},
     "sprites": {"size": 16, "positions": 3},
 }
-SMALL = {name: TWINS.get(name, {"samples": 40}) for name in CATALOG if name not in REAL_FILES}
+DRAWN = [name for name in CATALOG if name not in REAL_FILES and name not in DERIVED]
+SMALL = {name: TWINS.get(name, {"samples": 40}) for name in DRAWN}
 
 
 @pytest.fixture(params=sorted(SMALL))

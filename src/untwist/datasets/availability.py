@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from untwist.datasets.cache import cache_directory
+from untwist.datasets.derived_sets import DERIVED
 from untwist.datasets.found_file import Access, is_here
 from untwist.datasets.idx import gzipped_or_plain
 from untwist.datasets.published_file import (
@@ -45,7 +46,9 @@ FOLDERS = {"celeba": "img_align_celeba", "cars3d": "data/cars"}
 
 
 def availability(name: str) -> str:
-    """Returns how a dataset can be had: "drawn", "twin, drawn", "real, here", "real, missing"."""
+    """Returns how a dataset can be had: "drawn", "derived", "twin, drawn", "real, here" or not."""
+    if name in DERIVED:
+        return "derived"
     if name not in REAL_FILES:
         return "twin, drawn" if name == "sprites" or name.endswith("_twin") else "drawn"
     here = [_here(name, file) for file in REAL_FILES[name]]

@@ -4,13 +4,14 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from untwist.datasets.cars3d import cars3d
 from untwist.datasets.celeba import celeba
 from untwist.datasets.circles import circles
 from untwist.datasets.dataset import Dataset
+from untwist.datasets.derived_sets import DERIVED
 from untwist.datasets.dsprites import dsprites
 from untwist.datasets.faces import faces
 from untwist.datasets.faces_twin import faces_twin
@@ -53,6 +54,14 @@ CATALOG: dict[str, Callable[..., Dataset]] = {
     "sprites": sprites,
     "square": square,
 }
+
+
+def _load_texts(name: str, assignments: Sequence[str]) -> Dataset:
+    """The dataset of a name and of options as texts, for those that derive another from it."""
+    return load(name, **parse_options(name, assignments))
+
+
+CATALOG |= {name: functools.partial(build, _load_texts) for name, build in DERIVED.items()}
 
 WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 

@@ -1,21 +1,25 @@
 """What a population makes of a dataset: the posteriors of every member, chunk by chunk."""
 
+from collections import deque
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 from rich.console import Console
 from rich.progress import track
 
 from untwist.datasets import Dataset
 from untwist.models import VAE, FullGaussian, fuse
 from untwist.training.member import Rows
+from untwist.training.program import place
 
 CHUNK = 1024
 """Examples at a time."""
+AHEAD = 3
+"""How many chunks are under way while the host fetches one."""
 
 
 class Encoding(NamedTuple):
@@ -25,12 +29,13 @@ class Encoding(NamedTuple):
         means: The means of the posteriors: the codes.
         variances: Their variances, latent by latent, or covariances under a full posterior; 0 under
             a deterministic one.
-        losses: -log p(x|z) at the mean, in nats; 0 where the models have no decoder.
+        losses: -log p(x|z) at the mean, in nats; 0 where the models have no decoder, and None where
+            they were not asked for.
     """
 
     means: Float[np.ndarray, "member item latent"]
     variances: Float[np.ndarray, "member item *latent"]
-    losses: Float[np.ndarray, "member item"]
+    losses: Float[np.ndarray, "member item"] | None
 
 
 def encode(
@@ -38,6 +43,7 @@ def encode(
     dataset: Dataset,
     index: Int[np.ndarray, " item"] | None = None,
     *,
+    losses: bool = True,
     progress: bool = False,
 ) -> Encoding:
     """Returns the encoding of chosen examples, all by default, under stacked models.
@@ -46,39 +52,53 @@ def encode(
         models: Every array with a leading member axis.
         dataset: The examples.
         index: Which rows.
+        losses: Whether to decode, too: more than half of the work.
         progress: Whether to show a bar on a terminal.
     """
     index = np.arange(len(dataset)) if index is None else index
-    models = fuse(models)
+    models = place(fuse(models), None)
     padded = np.resize(index, -(-len(index) // CHUNK) * CHUNK)
     console = Console(stderr=True)
     quiet = not (progress and console.is_terminal)
     chunks = range(0, len(padded), CHUNK)
-    pieces, ahead = [], None
+    whole: PyTree = None
+    under_way = deque()
     for i in track(chunks, "encoding", console=console, transient=True, disable=quiet):
         rows = Rows.of(dataset, np.asarray(dataset.data[padded[i : i + CHUNK]]))
-        # The next chunk is under way while the last one is fetched.
-        here, ahead = ahead, _chunk(models, rows)
-        pieces += [] if here is None else [jax.device_get(here)]
-    pieces.append(jax.device_get(ahead))
-    means, spread, losses = (
-        np.concatenate(part, axis=1)[:, : len(index)] for part in zip(*pieces, strict=True)
-    )
+        under_way.append((i, _chunk(models, rows, losses)))
+        jax.tree.map(lambda part: part.copy_to_host_async(), under_way[-1][1])
+        if len(under_way) > AHEAD:
+            whole = _store(whole, len(index), *under_way.popleft())
+    for first, parts in under_way:
+        whole = _store(whole, len(index), first, parts)
+    means, spread, found = whole
     if models.posterior == "full":  # a product of doubles stays positive definite
         spread = spread.astype(np.float64)
         spread = spread @ spread.swapaxes(-1, -2)
-    return Encoding(means, spread, losses)
+    return Encoding(means, spread, found)
+
+
+def _store(whole: PyTree, items: int, first: int, parts: PyTree) -> PyTree:
+    """The arrays of all items with a chunk of them filled in, made when the first chunk comes."""
+    if whole is None:
+        whole = jax.tree.map(lambda p: np.empty((len(p), items, *p.shape[2:]), p.dtype), parts)
+    last = min(first + CHUNK, items)
+    for target, part in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
+        target[:, first:last] = np.asarray(part)[:, : last - first]
+    return whole
 
 
 @eqx.filter_jit
-def _chunk(models: VAE, rows: Rows) -> tuple[Array, Array, Array]:
+def _chunk(models: VAE, rows: Rows, losses: bool) -> tuple[Array, Array, Array | None]:
     """One chunk through every member: means, variances or Cholesky factors, losses."""
     examples = rows.examples(jnp.arange(len(rows.data)))
 
-    def one(model: VAE, x: Array) -> tuple[Array, Array, Array]:
+    def one(model: VAE, x: Array) -> tuple[Array, Array, Array | None]:
         posterior = model.encode(x)
         full = isinstance(posterior, FullGaussian)
         spread = posterior.cholesky if full else posterior.variance
+        if not losses:
+            return posterior.mean, spread, None
         if model.decoder is None:
             return posterior.mean, spread, jnp.zeros(())
         loss = -model.likelihood.log_prob(model.decode(posterior.mean), x)

@@ -17,7 +17,6 @@ from jaxtyping import Array, Float
 from untwist.models.convolution import THIN, by_patch, by_taps, double_thin, from_taps, patches
 from untwist.models.kernels import (
     FAT,
-    Stats,
     double,
     double_and_mix,
     halve,
@@ -65,21 +64,20 @@ def _encode_only(x: Array, layers: tuple[Layer, ...]) -> Array:
 def _encode_forward(x: Array, layers: tuple[Layer, ...]) -> tuple[Array, tuple]:
     images, peaks = [x], [None]
     for weight, bias in layers:
-        image, stats = halve(images[-1], weight, bias, relu=True, stats=_rounds(x))
+        image, peak = halve(images[-1], weight, bias, relu=True, peak=_rounds(x))
         images.append(image)
-        peaks.append(stats and stats.peak)
+        peaks.append(peak)
     return images[-1], (images, peaks, layers)
 
 
 def _encode_backward(kept: tuple, g: Array) -> tuple[Array, tuple[Layer, ...]]:
     images, peaks, layers = kept
-    g, stats = jnp.where(images[-1] > 0, g, 0), None
+    g, peak = jnp.where(images[-1] > 0, g, 0), None
     gradients = []
     for k in reversed(range(1, len(layers))):
-        moved = _weight_gradient((images[k], peaks[k]), (g, stats and stats.peak))
-        gradients.append(_like(layers[k], moved, _sums(g, stats)))
-        # The last bias needs no sums: they come with the gradient in the thin weights.
-        g, stats = double(g, _turned(layers[k][0]), gate=images[k], stats=k > 1)
+        moved, sums = _weight_gradient((images[k], peaks[k]), (g, peak), "small")
+        gradients.append(_like(layers[k], moved, sums))
+        g, peak = double(g, _turned(layers[k][0]), gate=images[k], peak=_rounds(g) and k > 1)
     gradients.append(_like(layers[0], *thin_weight_gradient(images[0], g)))
     return double_thin(g, _turned(layers[0][0])), tuple(gradients[::-1])
 
@@ -101,9 +99,9 @@ def _decode_only(x: Array, layers: tuple[Layer, ...]) -> Array:
 def _decode_forward(x: Array, layers: tuple[Layer, ...]) -> tuple[Array, tuple]:
     images, peaks = [x], [None]
     for weight, bias in layers[:-1]:
-        image, stats = double(images[-1], weight, bias, relu=True, stats=_rounds(x))
+        image, peak = double(images[-1], weight, bias, relu=True, peak=_rounds(x))
         images.append(image)
-        peaks.append(stats and stats.peak)
+        peaks.append(peak)
     weight, bias = layers[-1]
     return double_thin(images[-1], weight) + bias, (images, peaks, layers)
 
@@ -111,11 +109,11 @@ def _decode_forward(x: Array, layers: tuple[Layer, ...]) -> tuple[Array, tuple]:
 def _decode_backward(kept: tuple, g: Array) -> tuple[Array, tuple[Layer, ...]]:
     images, peaks, layers = kept
     moved = _turned(thin_weight_gradient(g, images[-1])[0])
-    gradients = [_like(layers[-1], moved, _sums(g, None))]
+    gradients = [_like(layers[-1], moved, jnp.sum(g, axis=(0, 1, 2), dtype=jnp.float32))]
     for k in reversed(range(1, len(layers))):
-        g, stats = halve(g, _turned(layers[k][0]), gate=images[k], stats=True)
-        moved = _weight_gradient((g, stats and stats.peak), (images[k - 1], peaks[k - 1]))
-        gradients.append(_like(layers[k - 1], _turned(moved), _sums(g, stats)))
+        g, peak = halve(g, _turned(layers[k][0]), gate=images[k], peak=_rounds(g))
+        moved, sums = _weight_gradient((g, peak), (images[k - 1], peaks[k - 1]), "large")
+        gradients.append(_like(layers[k - 1], _turned(moved), sums))
     return halve(g, _turned(layers[0][0]))[0], tuple(gradients[::-1])
 
 
@@ -130,22 +128,22 @@ def _rounds(x: Array) -> bool:
     return x.dtype == jnp.float32 and coarse
 
 
-def _weight_gradient(large: tuple[Array, Array | None], small: tuple[Array, Array | None]) -> Array:
+def _weight_gradient(
+    large: tuple[Array, Array | None], small: tuple[Array, Array | None], add: str
+) -> tuple[Array, Array]:
     """Of two images with their peaks, which are found here where no kernel gave them."""
-    pair = (large, small)
-    if not _rounds(large[0]):
-        return weight_gradient(large[0], small[0])
-    high, low = (jnp.max(jnp.abs(image)) if peak is None else peak for image, peak in pair)
-    return weight_gradient(large[0], small[0], (high, low))
+    images, peaks = zip(large, small, strict=True)
+    if not _rounds(images[0]):
+        return weight_gradient(*images, add=add)
+    high, low = (
+        jnp.max(jnp.abs(image)) if peak is None else peak
+        for image, peak in zip(images, peaks, strict=True)
+    )
+    return weight_gradient(*images, (high, low), add=add)
 
 
 def _like(layer: Layer, weight: Array, bias: Array) -> Layer:
     return weight.astype(layer[0].dtype), bias.astype(layer[1].dtype)
-
-
-def _sums(g: Array, stats: Stats | None) -> Array:
-    """A bias's gradient: from the kernel that made g, or by a pass of its own."""
-    return jnp.sum(g, axis=(0, 1, 2), dtype=jnp.float32) if stats is None else stats.sums
 
 
 def _turned(weight: Array) -> Array:

@@ -6,13 +6,11 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-TILE = 128
-"""Pixels a program."""
 
-
-def add_up(kernel, arrays, size, grid, *, warps=4, stages=3):
-    """A kernel's float32 output, added up over the second axis of its grid."""
-    return jnp.sum(launch(kernel, arrays, [(size, jnp.float32)], grid, warps, stages)[0], axis=0)
+def add_up(kernel, arrays, sizes, grid, *, warps=4, stages=3):
+    """A kernel's float32 outputs, each added up over the second axis of its grid."""
+    sizes = [(size, jnp.float32) for size in sizes]
+    return [jnp.sum(made, axis=0) for made in launch(kernel, arrays, sizes, grid, warps, stages)]
 
 
 def launch(kernel, arrays, sizes, grid, warps=4, stages=3):
@@ -49,7 +47,9 @@ def pixels(ref, item, row, column, shape):
     c = jnp.arange(channel)
     start = ((item * height + row) * width + column) * channel
     mask = inside(row, column, height, width) & (item < items)
-    return load(ref, start[:, None] + c[None], jnp.broadcast_to(mask[:, None], (TILE, channel)))
+    return load(
+        ref, start[:, None] + c[None], jnp.broadcast_to(mask[:, None], (mask.size, channel))
+    )
 
 
 def patch_of(ref, item, i, j, shape, size):
@@ -94,10 +94,3 @@ def remainder(x, y):
 def inside(row, column, height, width):
     """Whether a pixel lies in the image."""
     return (row >= 0) & (row < height) & (column >= 0) & (column < width)
-
-
-def write_stats(ref, y):
-    """The sums and the largest sizes of a tile's columns, at the program's place."""
-    place = pl.program_id(0) * 2 * y.shape[1] + jnp.arange(y.shape[1])
-    ref[place] = jnp.sum(y, axis=0)
-    ref[place + y.shape[1]] = jnp.max(jnp.abs(y), axis=0)

@@ -16,7 +16,7 @@ from untwist.mechanism.decoder import (
     chunk_size,
     stream,
 )
-from untwist.mechanism.geometry import GRAMS, Geometry
+from untwist.mechanism.geometry import Geometry, information_of
 from untwist.mechanism.likelihood import Likelihood, as_likelihood
 from untwist.mechanism.loss_split import LossSplit
 from untwist.mechanism.posterior import Posteriors
@@ -82,9 +82,7 @@ def likelihood_hessians(
 
     def chunked(codes: AnyArray, x: AnyArray) -> AnyArray:
         pull = _pull(model, jnp.asarray(decoder.outputs(codes)), jnp.asarray(x))
-        variance = jnp.broadcast_to(model.variance, len(codes))
-        information = decoder.local(GRAMS[model.name], codes, variance)[1]
-        return jnp.asarray(decoder.bends(codes, pull)) - information
+        return jnp.asarray(decoder.bends(codes, pull)) - information_of(decoder, codes, model)
 
     return stream(chunked, codes, rows, chunk=chunk_size(decoder, codes, chunk))
 

@@ -44,6 +44,10 @@ class TorchDecoder(AbstractDecoder):
         like = next(iter((*self.parameters.values(), *self.buffers.values())), torch.zeros(()))
         self.device, self.dtype = like.device, like.dtype
 
+    def pixels(self, codes: Float[AnyArray, "item latent"]) -> int:
+        """Returns how many outputs a code has."""
+        return self.outputs(codes[:1]).shape[1]
+
     def outputs(self, codes: Float[AnyArray, "item latent"]) -> Float[ndarray, "item pixel"]:
         """Returns the outputs, each as one vector."""
         with _torch().no_grad():

@@ -1,6 +1,7 @@
 """What a population makes of a dataset: the posteriors of every member, chunk by chunk."""
 
 from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import equinox as eqx
@@ -18,8 +19,8 @@ from untwist.training.program import place
 
 CHUNK = 1024
 """Examples at a time."""
-AHEAD = 3
-"""How many chunks are under way while the host fetches one."""
+AHEAD = 4
+"""How many chunks are under way, on the device or on their way into the host's memory."""
 
 
 class Encoding(NamedTuple):
@@ -62,15 +63,17 @@ def encode(
     quiet = not (progress and console.is_terminal)
     chunks = range(0, len(padded), CHUNK)
     whole: PyTree = None
-    under_way = deque()
-    for i in track(chunks, "encoding", console=console, transient=True, disable=quiet):
-        rows = Rows.of(dataset, np.asarray(dataset.data[padded[i : i + CHUNK]]))
-        under_way.append((i, _chunk(models, rows, losses)))
-        jax.tree.map(lambda part: part.copy_to_host_async(), under_way[-1][1])
-        if len(under_way) > AHEAD:
-            whole = _store(whole, len(index), *under_way.popleft())
-    for first, parts in under_way:
-        whole = _store(whole, len(index), first, parts)
+    stores: deque[Future] = deque()
+    with ThreadPoolExecutor(AHEAD) as hands:
+        for i in track(chunks, "encoding", console=console, transient=True, disable=quiet):
+            rows = Rows.of(dataset, np.asarray(dataset.data[padded[i : i + CHUNK]]))
+            parts = _chunk(models, rows, losses)
+            whole = whole or _room(parts, len(index))
+            stores.append(hands.submit(_store, whole, i, parts))
+            if len(stores) > AHEAD:
+                stores.popleft().result()
+        for store in stores:
+            store.result()
     means, spread, found = whole
     if models.posterior == "full":  # a product of doubles stays positive definite
         spread = spread.astype(np.float64)
@@ -78,14 +81,16 @@ def encode(
     return Encoding(means, spread, found)
 
 
-def _store(whole: PyTree, items: int, first: int, parts: PyTree) -> PyTree:
-    """The arrays of all items with a chunk of them filled in, made when the first chunk comes."""
-    if whole is None:
-        whole = jax.tree.map(lambda p: np.empty((len(p), items, *p.shape[2:]), p.dtype), parts)
-    last = min(first + CHUNK, items)
+def _room(parts: PyTree, items: int) -> PyTree:
+    """Arrays for all items, in the shape that those of one chunk have."""
+    return jax.tree.map(lambda p: np.empty((len(p), items, *p.shape[2:]), p.dtype), parts)
+
+
+def _store(whole: PyTree, first: int, parts: PyTree) -> None:
+    """Fetches a chunk and writes it where it belongs, without what filled it up."""
     for target, part in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
-        target[:, first:last] = np.asarray(part)[:, : last - first]
-    return whole
+        place = target[:, first : first + CHUNK]
+        place[:] = np.asarray(part)[:, : place.shape[1]]
 
 
 @eqx.filter_jit

@@ -283,7 +283,7 @@ def encoding(members: int = 64) -> None:
             note(f"encoding {precision}{', losses' * losses}", pace, text)
 
 
-SECTIONS = (ceilings, training, torch, science, memory, batches, encoding, geometry)
+SECTIONS = (ceilings, training, torch, science, encoding, geometry, memory, batches)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 from untwist.datasets import load
 from untwist.training import Spec, encode, encoding, train
@@ -43,3 +44,15 @@ def test_chunks_under_way_are_all_stored_and_in_their_place(monkeypatch):
     got = encode(models, data)
     for ours, theirs in zip(got, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("members", "items", "expected"),
+    [(64, 10**6, 1024), (1, 10**6, 2**14), (100, 10**6, 512), (10**6, 9, 1), (3, 5, 8), (3, 8, 8)],
+)
+def test_chunks_on_an_accelerator_are_powers_of_two_and_smaller_the_more_members(
+    monkeypatch, members, items, expected
+):
+    assert encoding._chunk_size(members, items) == CHUNK
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert encoding._chunk_size(members, items) == expected

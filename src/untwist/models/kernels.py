@@ -53,11 +53,12 @@ class Launch(NamedTuple):
 
 
 LAUNCHES = {
-    "halve_fat": Launch(),
-    "halve_thin": Launch(),
-    "halve_twice": Launch(),
-    "double": Launch(),
+    ("double", 2, False): Launch(stages=2),
+    ("double", 2, True): Launch(stages=2),
+    ("double", 4, False): Launch(stages=1),
+    ("double", 4, True): Launch(tile=64),
 }
+"""What is faster than `Launch()`, by kernel, bytes an entry, and whether there is a gate."""
 
 
 def halve(
@@ -204,10 +205,9 @@ def weight_gradient(
     kernel = partial(_weights, shape=large.shape, out=out, add=add, **sizes)
     grid = (down * across, pl.cdiv(blocks, tile * steps))
     scales = () if peaks is None else (PEAK / jnp.maximum(jnp.stack(peaks), 1e-30),)
-    stages = 4 if large.dtype.itemsize == 2 else 3
     side = rows if add == "large" else columns
     arrays, made = (large, small, *scales), [16 * channel * out, down * across * side]
-    sums, pixels = add_up(kernel, arrays, made, grid, warps=8, stages=stages)
+    sums, pixels = add_up(kernel, arrays, made, grid, warps=8, stages=4)
     pixels = pixels.reshape(down, across, side)
     pixels = pixels[:, 0].reshape(4, channel).sum(0) if add == "large" else pixels[0].ravel()[:out]
     for scale in scales:
@@ -349,9 +349,10 @@ def _thin_weights(large_ref, small_ref, y_ref, *, shape, out, tile, steps, rows)
 
 def _convolve(kernel, x, arrays, shape, *, relu, peak=False):
     """A convolution's kernel, with the end common to all: bias, activation, gate, store."""
-    name = kernel.__name__.strip("_")
-    tile, warps, stages = LAUNCHES[name]
     given = {name: array for name, array in arrays.items() if array is not None}
+    name = kernel.__name__.strip("_")
+    case = name, x.dtype.itemsize, "gate" in given
+    tile, warps, stages = LAUNCHES.get(case, Launch())
     out, kept = given["weight"].shape[-1], shape[-1]
     phases = 4 if kernel is _double else 1
     grid = phases * pl.cdiv(shape[0] * shape[1] * shape[2] // phases, tile)

@@ -18,7 +18,11 @@ from untwist.training.member import Rows
 from untwist.training.program import place
 
 CHUNK = 1024
-"""Examples at a time."""
+"""Examples at a time on a CPU."""
+IMAGES = 2**16
+"""Examples times members at a time elsewhere."""
+MOST = 2**14
+"""Examples at a time there, however few the members."""
 AHEAD = 4
 """How many chunks are under way, on the device or on their way into the host's memory."""
 
@@ -58,16 +62,19 @@ def encode(
     """
     index = np.arange(len(dataset)) if index is None else index
     models = place(fuse(models), None)
-    padded = np.resize(index, -(-len(index) // CHUNK) * CHUNK)
+    members = len(jax.tree.leaves(eqx.filter(models, eqx.is_array))[0])
+    size = _chunk_size(members, len(index))
+    padded = np.resize(index, -(-len(index) // size) * size)
     console = Console(stderr=True)
     quiet = not (progress and console.is_terminal)
-    chunks = range(0, len(padded), CHUNK)
+    chunks = range(0, len(padded), size)
     whole: PyTree = None
     stores: deque[Future] = deque()
     with ThreadPoolExecutor(AHEAD) as hands:
         for i in track(chunks, "encoding", console=console, transient=True, disable=quiet):
-            rows = Rows.of(dataset, np.asarray(dataset.data[padded[i : i + CHUNK]]))
-            parts = _chunk(models, rows, losses)
+            rows = Rows.of(dataset, np.asarray(dataset.data[padded[i : i + size]]))
+            # Placed, they are sent while the device works; a program's arguments wait for it.
+            parts = _chunk(models, place(rows, None), losses)
             whole = whole or _room(parts, len(index))
             stores.append(hands.submit(_store, whole, i, parts))
             if len(stores) > AHEAD:
@@ -81,6 +88,14 @@ def encode(
     return Encoding(means, spread, found)
 
 
+def _chunk_size(members: int, items: int) -> int:
+    """Examples at a time: on an accelerator the fewer the more members, and powers of two."""
+    if jax.default_backend() == "cpu":
+        return CHUNK
+    most = min(MOST, max(1, IMAGES // members))
+    return min(1 << most.bit_length() - 1, 1 << max(0, items - 1).bit_length())
+
+
 def _room(parts: PyTree, items: int) -> PyTree:
     """Arrays for all items, in the shape that those of one chunk have."""
     return jax.tree.map(lambda p: np.empty((len(p), items, *p.shape[2:]), p.dtype), parts)
@@ -89,8 +104,8 @@ def _room(parts: PyTree, items: int) -> PyTree:
 def _store(whole: PyTree, first: int, parts: PyTree) -> None:
     """Fetches a chunk and writes it where it belongs, without what filled it up."""
     for target, part in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
-        place = target[:, first : first + CHUNK]
-        place[:] = np.asarray(part)[:, : place.shape[1]]
+        room = target[:, first : first + part.shape[1]]
+        room[:] = np.asarray(part)[:, : room.shape[1]]
 
 
 @eqx.filter_jit

@@ -67,7 +67,7 @@ def spec_of(members: int, steps: int, log_every: int, **fields: object) -> Spec:
     return Spec(seeds=tuple(range(members)), steps=steps, log_every=log_every, vary=rate, **fields)
 
 
-def training_rate(data: Dataset, members: int, *, seconds: float = 1.0, **fields: object) -> dict:
+def training_rate(data: Dataset, members: int, *, seconds: float = 0.8, **fields: object) -> dict:
     """Model-steps a second of `fit`, and the loss reached."""
     guess = 15_000 if fields["architecture"] == "convolutional" else 8000
     steps = max(20, int(guess * seconds / max(members, 8)))
@@ -142,7 +142,7 @@ def torch(python: str) -> None:
         ("mlp", "eager"),
         ("mlp", "compiled"),
     ]:
-        command = [python, peer, case, mode, "5"]
+        command = [python, peer, case, mode, "4"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=150)
         if done.returncode:
             note(f"torch {case} {mode}", None, "failed: " + done.stderr.strip()[-200:])
@@ -187,23 +187,23 @@ def memory() -> None:
         fits = (limit - rows.data.nbytes) // each
         text = f"{fits:,} in {limit / 2**30:.0f} GiB, {each / 2**20:.0f} MiB each"
         note(f"members a GPU {case}", fits, text)
-    counted, compiled = [], program.compile_advance
+    made, compiled = set(), program.compile_advance
 
     def counting(*arguments):
-        before = len(program._programs)
-        made = compiled(*arguments)
-        counted.append(len(program._programs) - before)
-        return made
+        advance = compiled(*arguments)
+        made.update(program._programs)
+        return advance
 
     spec, data = resolve(spec_of(64, 800, 200, precision="bfloat16", **CONVOLUTIONAL), data)
     population, recipe = prepare(spec, data.shape)
     cap, ticks, splits = 2 * data.data.nbytes + 500 * 2**20, [], 1
-    with patch("untwist.training.pieces.compile_advance", counting):
+    fresh = patch.object(program, "_programs", {})
+    with fresh, patch("untwist.training.pieces.compile_advance", counting):
         for snapshot in fit(data, population, recipe, 800, log_every=200, memory=cap):
             splits = snapshot.splits
             ticks.append(time.perf_counter())
     rate = 64 * 200 / median(np.diff(ticks))
-    text = f"64 members in {splits} pieces, {sum(counted)} compilations before the first step, "
+    text = f"64 members in {splits} pieces, {len(made)} programs compiled in all, "
     note("pieces", {"splits": splits, "rate": rate}, text + f"{rate:,.0f} model-steps/s")
 
 

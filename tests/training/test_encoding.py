@@ -48,11 +48,12 @@ def test_chunks_under_way_are_all_stored_and_in_their_place(monkeypatch):
 
 @pytest.mark.parametrize(
     ("members", "items", "expected"),
-    [(64, 10**6, 1024), (1, 10**6, 2**14), (100, 10**6, 512), (10**6, 9, 1), (3, 5, 8), (3, 8, 8)],
+    [(64, 10**6, 2048), (1, 10**6, 2**14), (100, 10**6, 1024), (10**6, 9, 1), (3, 5, 8), (3, 8, 8)],
 )
 def test_chunks_on_an_accelerator_are_powers_of_two_and_smaller_the_more_members(
     monkeypatch, members, items, expected
 ):
-    assert encoding._chunk_size(members, items) == CHUNK
+    assert encoding._chunk_size(members, items, fused=False) == CHUNK
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert encoding._chunk_size(members, items) == expected
+    assert encoding._chunk_size(members, items, fused=True) == expected
+    assert encoding._chunk_size(members, items, fused=False) <= expected

@@ -19,8 +19,8 @@ from untwist.training.program import place
 
 CHUNK = 1024
 """Examples at a time on a CPU."""
-IMAGES = 2**16
-"""Examples times members at a time elsewhere."""
+IMAGES = {True: 2**17, False: 2**15}
+"""Examples times members at a time elsewhere, with the GPU kernels and without."""
 MOST = 2**14
 """Examples at a time there, however few the members."""
 AHEAD = 4
@@ -63,7 +63,7 @@ def encode(
     index = np.arange(len(dataset)) if index is None else index
     models = place(fuse(models), None)
     members = len(jax.tree.leaves(eqx.filter(models, eqx.is_array))[0])
-    size = _chunk_size(members, len(index))
+    size = _chunk_size(members, len(index), fused=models.fused)
     padded = np.resize(index, -(-len(index) // size) * size)
     console = Console(stderr=True)
     quiet = not (progress and console.is_terminal)
@@ -88,11 +88,11 @@ def encode(
     return Encoding(means, spread, found)
 
 
-def _chunk_size(members: int, items: int) -> int:
+def _chunk_size(members: int, items: int, *, fused: bool) -> int:
     """Examples at a time: on an accelerator the fewer the more members, and powers of two."""
     if jax.default_backend() == "cpu":
         return CHUNK
-    most = min(MOST, max(1, IMAGES // members))
+    most = min(MOST, max(1, IMAGES[fused] // members))
     return min(1 << most.bit_length() - 1, 1 << max(0, items - 1).bit_length())
 
 

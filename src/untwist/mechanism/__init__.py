@@ -13,7 +13,7 @@ from untwist.mechanism.directions import (
     neighbor_directions,
     principal_directions,
 )
-from untwist.mechanism.explain import Depth, explain
+from untwist.mechanism.explain import Depth, explain, explain_members
 from untwist.mechanism.explanation import Explanation, Quantity
 from untwist.mechanism.geometry import Geometry, jacobians, local_geometry
 from untwist.mechanism.hessian import (
@@ -75,6 +75,7 @@ __all__ = [
     "distance_to_orthogonality",
     "elbo_comparison",
     "explain",
+    "explain_members",
     "factorization",
     "free_angles",
     "gaussian_total_correlation",

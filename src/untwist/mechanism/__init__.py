@@ -6,7 +6,7 @@ of PyTorch enter by `untwist.mechanism.torch`.
 """
 
 from untwist.mechanism.align import Alignment, align
-from untwist.mechanism.decoder import AbstractDecoder
+from untwist.mechanism.decoder import AbstractDecoder, Number
 from untwist.mechanism.directions import (
     direction_agreement,
     mean_jacobians,
@@ -63,6 +63,7 @@ __all__ = [
     "FreeAngles",
     "Geometry",
     "Likelihood",
+    "Number",
     "Polarization",
     "Posteriors",
     "Quantity",

@@ -36,8 +36,8 @@ def assemble(
     """Returns the explanation of one model, out of what was measured of it."""
     geometry, posteriors, parts = measured.made.pop("geometry", None), subject.posteriors, measured
     slopes = parts.made.pop("slopes", None)
-    relation = _add_posterior(parts, subject, geometry)
-    _add_geometry(parts, subject, geometry, relation)
+    beta = _add_posterior(parts, subject, geometry)
+    _add_geometry(parts, subject, geometry, beta)
     if "profiles" in parts.made:
         lines = parts.made["profiles"]
         parts.made["profiles"] = tuple(one for one in lines if subject.active[one.latent])

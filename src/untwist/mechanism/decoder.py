@@ -27,6 +27,8 @@ from untwist.types import AnyArray, InputError
 
 Decode = Callable[[Array], Array]
 PerItem = Callable[..., Any]
+Number = float | Float[ndarray, " member"]
+"""One number, or one for each member of a population."""
 
 CHUNK_NUMBERS = {"cpu": 2**22, "other": 2**26}
 """Entries of Jacobians that are computed at a time on a device, unless a chunk size is given."""
@@ -90,6 +92,11 @@ class Traceable(AbstractDecoder):
         """Returns sum_i pull_i Hess(d_i), forward over reverse."""
         return _bends(self.decode, codes, pull)
 
+    def of(self, member: AnyArray | int) -> "Traceable":
+        """Returns the decoder of one member of a population, or of some of them."""
+        take = lambda leaf: leaf[member] if eqx.is_array(leaf) else leaf  # noqa: E731
+        return Traceable(jax.tree.map(take, self.decode))
+
     def _check_members(self, codes: AnyArray) -> None:
         """Says so where codes have members and the decoder's arrays do not."""
         arrays = jax.tree.leaves(eqx.filter(self.decode, eqx.is_array))
@@ -147,7 +154,9 @@ def as_decoder(decode: Decode | AbstractDecoder) -> AbstractDecoder:
     return decode if isinstance(decode, AbstractDecoder) else Traceable(decode)
 
 
-def stream(function: Callable[..., Any], *arrays: AnyArray, chunk: int, axis: int = 0) -> Any:
+def stream(
+    function: Callable[..., Any], *arrays: AnyArray, chunk: int, axis: int = 0, shared: int = 0
+) -> Any:
     """Returns a function's outputs over all items, chunk by chunk, as NumPy arrays.
 
     While one chunk is fetched from the device, the next ones are under way there.
@@ -156,19 +165,21 @@ def stream(function: Callable[..., Any], *arrays: AnyArray, chunk: int, axis: in
         function: From chunks of rows to a pytree of arrays with one row an item.
         arrays: One row an item each.
         chunk: Items at a time; the last chunk is filled up, so that one shape is compiled.
-        axis: That of the items, in arrays and outputs; those before it belong to members.
+        axis: That of the items, in arrays and outputs; 1 for a population.
+        shared: How many of the last arrays all members share: their items lie on axis 0.
 
     >>> stream(lambda x: {"double": 2 * x}, np.arange(5), chunk=2)["double"].tolist()
     [0, 2, 4, 6, 8]
     """
-    rows_of = [np.asarray(array) for array in arrays]
-    items = rows_of[0].shape[axis]
+    own = len(arrays) - shared
+    placed = [(np.asarray(a), axis if index < own else 0) for index, a in enumerate(arrays)]
+    items = placed[0][0].shape[placed[0][1]]
     chunk = max(1, min(chunk, items))
     whole: Any = None
     waiting: deque[tuple[int, Any]] = deque()
     for first in range(0, items, chunk):
         rows = np.minimum(np.arange(first, first + chunk), items - 1)
-        made = function(*(np.take(array, rows, axis) for array in rows_of))
+        made = function(*(np.take(array, rows, at) for array, at in placed))
         waiting.append((first, made))
         if len(waiting) > AHEAD:
             place, made = waiting.popleft()
@@ -192,6 +203,17 @@ def _stored(whole: Any, first: int, made: Any, items: int, axis: int) -> Any:
 
     jax.tree.map(store, whole, pieces)
     return whole
+
+
+def over_items(function: PerItem, codes: AnyArray) -> PerItem:
+    """Returns a JAX function of one item's rows as one of all items; of members as well."""
+    items = jax.vmap(function)
+    return items if np.ndim(codes) == 2 else jax.vmap(items)
+
+
+def number(value: AnyArray | np.number) -> Number:
+    """Returns one number as a float, one for each member as an array."""
+    return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
 def chunk_size(decoder: AbstractDecoder, codes: AnyArray, chunk: int | None, draws: int = 0) -> int:

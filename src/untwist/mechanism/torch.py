@@ -76,6 +76,11 @@ class TorchDecoder(AbstractDecoder):
         return _torch().func.functional_call(self.module, state, (code[None],)).flatten()
 
     def _tensor(self, array: AnyArray) -> Tensor:
+        if np.ndim(array) > 2:
+            raise InputError(
+                "PyTorch modules are explained one at a time: expected codes (item, latent), but "
+                f"got an array of shape {np.shape(array)}"
+            )
         # A copy, since tensors must be writable and JAX's buffers are not.
         return _torch().tensor(np.asarray(array), dtype=self.dtype, device=self.device)
 

@@ -4,6 +4,7 @@ import functools
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -128,7 +129,7 @@ def nearest_by_sets(
     return _distance(size, axes), axes
 
 
-def _distance(size: AnyArray, axes: AnyArray) -> AnyArray:
+def _distance(size: Any, axes: Any) -> Any:
     """How far entries are from 1 where they are assigned and from 0 elsewhere."""
     xp = jnp if isinstance(size, Array) else np
     chosen = axes[:, :, None] == xp.arange(size.shape[-1])

@@ -25,6 +25,10 @@ from untwist.models.kernels import (
     weight_gradient,
 )
 
+PRECISION = "jax_default_matmul_precision"
+COARSE = (None, "default", "fastest", "tensorfloat32")
+"""Settings of JAX's under which a GPU multiplies float32 with 10 bits of fraction."""
+
 Layer = tuple[Float[Array, "_ _ _ _"], Float[Array, " _"]]
 
 
@@ -62,7 +66,7 @@ def _encode_only(x: Array, layers: tuple[Layer, ...]) -> Array:
 
 
 def _encode_forward(x: Array, layers: tuple[Layer, ...]) -> tuple[Array, tuple]:
-    images, peaks = [x], [None]
+    images, peaks = [x], _no_peaks()
     for weight, bias in layers:
         image, peak = halve(images[-1], weight, bias, relu=True, peak=_rounds(x))
         images.append(image)
@@ -97,7 +101,7 @@ def _decode_only(x: Array, layers: tuple[Layer, ...]) -> Array:
 
 
 def _decode_forward(x: Array, layers: tuple[Layer, ...]) -> tuple[Array, tuple]:
-    images, peaks = [x], [None]
+    images, peaks = [x], _no_peaks()
     for weight, bias in layers[:-1]:
         image, peak = double(images[-1], weight, bias, relu=True, peak=_rounds(x))
         images.append(image)
@@ -117,29 +121,27 @@ def _decode_backward(kept: tuple, g: Array) -> tuple[Array, tuple[Layer, ...]]:
     return halve(g, _turned(layers[0][0]))[0], tuple(gradients[::-1])
 
 
+def _no_peaks() -> list[Array | None]:
+    """The peaks of a network's images, in the order of its layers; no kernel gives the first."""
+    return [None]
+
+
 def _rounds(x: Array) -> bool:
     """Whether gradients in the weights are products of float16: for tf32's precision, no better."""
-    coarse = jax.config.jax_default_matmul_precision in (
-        None,
-        "default",
-        "fastest",
-        "tensorfloat32",
-    )
-    return x.dtype == jnp.float32 and coarse
+    return x.dtype == jnp.float32 and getattr(jax.config, PRECISION) in COARSE
 
 
 def _weight_gradient(
     large: tuple[Array, Array | None], small: tuple[Array, Array | None], add: str
 ) -> tuple[Array, Array]:
     """Of two images with their peaks, which are found here where no kernel gave them."""
-    images, peaks = zip(large, small, strict=True)
-    if not _rounds(images[0]):
-        return weight_gradient(*images, add=add)
-    high, low = (
-        jnp.max(jnp.abs(image)) if peak is None else peak
-        for image, peak in zip(images, peaks, strict=True)
-    )
-    return weight_gradient(*images, (high, low), add=add)
+    if not _rounds(large[0]):
+        return weight_gradient(large[0], small[0], add=add)
+    return weight_gradient(large[0], small[0], (_peak(*large), _peak(*small)), add=add)
+
+
+def _peak(image: Array, peak: Array | None) -> Array:
+    return jnp.max(jnp.abs(image)) if peak is None else peak
 
 
 def _like(layer: Layer, weight: Array, bias: Array) -> Layer:

@@ -18,7 +18,7 @@ from untwist.datasets.export import export_dataset
 from untwist.datasets.faces_scene import draw_face
 from untwist.datasets.faces_twin import face_values, faces_twin, identity_vectors
 from untwist.datasets.found_file import forget_seen
-from untwist.datasets.generators import generator
+from untwist.datasets.generators import GENERATORS, generator
 from untwist.datasets.jacobian import generator_jacobian, grid_jacobian
 from untwist.datasets.linear import generate_linear, linear, linear_mixing
 from untwist.datasets.mpi3d_scene import draw_mpi3d
@@ -40,6 +40,7 @@ from untwist.datasets.walks import NaturalPairs, generalized_normal_walk, read_c
 
 __all__ = [
     "CATALOG",
+    "GENERATORS",
     "AbstractRows",
     "Dataset",
     "LaplacePairs",

@@ -3,6 +3,7 @@
 import itertools
 import time
 
+import jax
 import numpy as np
 import pytest
 import scipy.linalg
@@ -21,6 +22,7 @@ from untwist.mechanism import (
     published_random_distances,
     spectrum,
 )
+from untwist.mechanism.assignment import assign, assign_by_sets
 from untwist.theory import independence_gap
 from untwist.types import InputError
 
@@ -72,6 +74,30 @@ def test_distance_is_that_of_the_integer_program():
     matrices = np.stack([orthogonal(10, seed) for seed in range(3)])
     expected = [integer_program(matrix) for matrix in matrices]
     np.testing.assert_allclose(distance_to_orthogonality(matrices), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 7])
+def test_all_sets_of_columns_give_the_same_assignment(size):
+    gains = np.random.default_rng(size).random((40, size, size))
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(assign_by_sets(gains), assign(gains))
+
+
+def test_an_accelerator_computes_the_same(monkeypatch):
+    matrices = np.random.default_rng(0).standard_normal((2, 30, 4, 6)).astype(np.float32)
+    gram = matrices @ matrices.swapaxes(-1, -2)
+    expected = spectrum(gram)
+    distances = distance_to_orthogonality(expected.vectors)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    found = spectrum(gram)
+    assert found.values.dtype == found.vectors.dtype == np.float64
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
+    projectors = found.vectors @ found.vectors.swapaxes(-1, -2)
+    np.testing.assert_allclose(projectors, np.tile(np.eye(4), (2, 30, 1, 1)), atol=1e-12)
+    np.testing.assert_allclose(distance_to_orthogonality(found.vectors), distances, atol=1e-9)
+    swap = np.eye(4)[:, [2, 0, 3, 1]] * [1, -1, -1, 1]
+    assert distance_to_orthogonality(swap) == 0
+    assert nearest_axes(swap).tolist() == [2, 0, 3, 1]
 
 
 def test_ten_thousand_distances_take_less_than_half_a_second():

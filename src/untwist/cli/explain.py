@@ -1,7 +1,8 @@
 """`untwist explain`: why each member of a run is disentangled, or is not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -10,19 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 from jaxtyping import Array, Float
-from rich.progress import track
 
 from untwist.cli.tables import print_table
 from untwist.cli.trained import open_trained
-from untwist.datasets import Dataset, generate_linear, generate_nonlinear, nonlinear_weights
+from untwist.datasets import GENERATORS, Dataset, generator
 from untwist.mechanism import (
     Depth,
     Explanation,
     Likelihood,
+    Number,
     Quantity,
     as_likelihood,
     distance_to_orthogonality,
-    explain,
+    explain_members,
     local_geometry,
     od_score,
     polarized_share,
@@ -81,26 +82,25 @@ def explain_population(
     rows = np.arange(len(dataset))
     if len(rows) > options.items:
         rows = np.sort(draw.choice(rows, options.items, replace=False))
-    x, factors = dataset.examples(rows), dataset.factors[rows]
+    models = jax.tree.map(lambda leaf: leaf[np.array(chosen)], population.models)
+    explained = explain_members(
+        None if models.decoder is None else models.decode,
+        encoder(models),
+        dataset.examples(rows),
+        dataset.factors[rows],
+        key=jax.random.key(options.seed),
+        likelihood=_likelihood(models, spec),
+        beta=_kl_weights(population, spec, chosen),
+        generator=_generator(spec, dataset),
+        names=dataset.space.names,
+        depth=options.depth,
+    )
+    untrained, deviations = _untrained(models, spec, dataset), _deviations(explained)
     found = {}
-    for member in track(chosen, "explaining", transient=True):
-        model = population.model(member)
-        explained = explain(
-            None if model.decoder is None else model.decode,
-            encoder(model),
-            x,
-            factors,
-            key=jax.random.key(options.seed),
-            likelihood=_likelihood(model, spec),
-            beta=_kl_weight(population, spec, member),
-            generator=_generator(spec),
-            names=dataset.space.names,
-            depth=options.depth,
-        )
-        more = (_polarized_share(population, spec, member), _untrained(model, spec, dataset))
-        found[member] = explained, (*explained.table, *more)
-    deviations = _deviations([one for one, _ in found.values()])
-    return {m: (one, (*table, deviations[i])) for i, (m, (one, table)) in enumerate(found.items())}
+    for member, one, deviation in zip(chosen, explained, deviations, strict=True):
+        share = _polarized_share(population, spec, member)
+        found[member] = one, (*one.table, share, untrained, deviation)
+    return found
 
 
 def _chosen(population: Population, members: tuple[int, ...]) -> list[int]:
@@ -117,16 +117,17 @@ def _chosen(population: Population, members: tuple[int, ...]) -> list[int]:
     return list(members) or kept
 
 
-def encoder(model: VAE) -> Callable[[AnyArray], tuple[AnyArray, AnyArray | None]]:
-    """Returns a model's encoder as the mechanism takes it."""
-    return lambda batch: _encode(model, jnp.asarray(batch))
+def encoder(models: VAE) -> Callable[[AnyArray], tuple[AnyArray, AnyArray | None]]:
+    """Returns the encoder of stacked models as the mechanism takes it."""
+    return lambda batch: _encode(models, jnp.asarray(batch))
 
 
 @eqx.filter_jit
-def _encode(model: VAE, batch: Float[Array, "item *shape"]) -> tuple[Array, Array | None]:
-    """Means and widths as the mechanism takes them."""
+def _encode(models: VAE, batch: Float[Array, "item *shape"]) -> tuple[Array, Array | None]:
+    """Means and widths as the mechanism takes them, one member after another."""
+    arrays, rest = eqx.partition(models, eqx.is_array)
 
-    def one(x: Array) -> tuple[Array, Array | None]:
+    def one(model: VAE, x: Array) -> tuple[Array, Array | None]:
         posterior = model.encode(x)
         if isinstance(posterior, Deterministic):
             return posterior.mean, None
@@ -134,31 +135,40 @@ def _encode(model: VAE, batch: Float[Array, "item *shape"]) -> tuple[Array, Arra
             return posterior.mean, posterior.cholesky
         return posterior.mean, jnp.sqrt(posterior.variance)
 
-    return jax.vmap(one)(batch)
+    members = lambda own: jax.vmap(partial(one, eqx.combine(own, rest)))(batch)  # noqa: E731
+    return jax.lax.map(members, arrays)
 
 
-def _likelihood(model: VAE, spec: Spec) -> Likelihood:
-    """The member's likelihood; of an encoder alone, one that nothing asks."""
-    if model.decoder is None:
+def _likelihood(models: VAE, spec: Spec) -> Likelihood:
+    """The members' likelihood; of encoders alone, one that nothing asks."""
+    if models.decoder is None:
         return as_likelihood("squared_error")
-    variance = model.likelihood.variance if isinstance(model.likelihood, Gaussian) else None
-    return as_likelihood(spec.likelihood or "", None if variance is None else float(variance))
+    variance = models.likelihood.variance if isinstance(models.likelihood, Gaussian) else None
+    return as_likelihood(spec.likelihood or "", variance)
 
 
-def _kl_weight(population: Population, spec: Spec, member: int) -> float:
-    """The weight of the KL: under other objectives a beta, if any, weighs something else."""
-    return float(population.members["beta"][member]) if spec.objective == "beta-vae" else 1.0
+def _kl_weights(population: Population, spec: Spec, members: list[int]) -> Number | None:
+    """The weight of each member's KL at the end of training, or None where it has no fixed one.
+
+    A capacity for the KL has a multiplier that training finds. Under the other objectives than
+    those with a beta on the KL the whole KL weighs 1, and a beta, if any, something in it.
+    """
+    if spec.objective == "annealed-vae":
+        return None
+    if spec.objective not in ("beta-vae", "slow-vae"):
+        return 1.0
+    table = {name: np.asarray(column)[members] for name, column in population.members.items()}
+    beta = table["beta"].astype(float)
+    if "warmup" not in table:
+        return beta
+    risen = np.minimum(1.0, table["steps"] / np.maximum(table["warmup"], 1.0))
+    return beta * np.where(table["warmup"] > 0, risen, 1.0)
 
 
-def _generator(spec: Spec) -> Callable[[Array], Array] | None:
-    """The generator of the data, where one with continuous factors is known."""
-    options = dict(spec.options)
-    if spec.dataset == "linear":
-        return lambda w: generate_linear(w, ratio=options.get("ratio", 2.0))
-    if spec.dataset == "nonlinear":
-        weights = nonlinear_weights(options.get("weights_seed", 0))
-        return lambda w: generate_nonlinear(w, weights, ratio=options.get("ratio", 1.0))
-    return None
+def _generator(spec: Spec, dataset: Dataset) -> Callable[[Array], Array] | None:
+    """The generator of the data, where one is known; a file may have a drawn dataset's name."""
+    known = spec.dataset == dataset.name and dataset.name in GENERATORS
+    return generator(dataset) if known else None
 
 
 def _polarized_share(population: Population, spec: Spec, member: int) -> Quantity:
@@ -172,7 +182,7 @@ def _polarized_share(population: Population, spec: Spec, member: int) -> Quantit
     return Quantity(name, float(polarized_share(steps, kl, polarized)), meaning)
 
 
-def _deviations(explained: list[Explanation]) -> list[Quantity]:
+def _deviations(explained: Sequence[Explanation]) -> list[Quantity]:
     """The OD score of each member's fitted maps, beside the other members'."""
     name, meaning = "od_score", "of fitted maps; the worst member at an item scores 1"
     fitted = [one.fits.nonlinear_matrices for one in explained if one.fits is not None]
@@ -182,16 +192,16 @@ def _deviations(explained: list[Explanation]) -> list[Quantity]:
     return [Quantity(name, float(score), meaning) for score in od_score(np.stack(fitted))]
 
 
-def _untrained(model: VAE, spec: Spec, dataset: Dataset) -> Quantity:
+def _untrained(models: VAE, spec: Spec, dataset: Dataset) -> Quantity:
     """Distance to orthogonality of the same decoder before training, at standard normal codes."""
     name, meaning = "distance_untrained", "of this decoder before training"
-    if model.decoder is None:
+    if models.decoder is None:
         return Quantity(name, None, meaning, "needs a decoder, and the model is an encoder alone")
     key, noise = jax.random.split(jax.random.key(0))
     fresh = build(
-        ARCHITECTURES[spec.architecture], dataset.shape, model.latents, model.likelihood, key=key
+        ARCHITECTURES[spec.architecture], dataset.shape, models.latents, models.likelihood, key=key
     )
-    codes = np.asarray(jax.random.normal(noise, (500, model.latents)))
+    codes = np.asarray(jax.random.normal(noise, (500, models.latents)))
     vectors = spectrum(local_geometry(fresh.decode, codes).gram).vectors
     distance = float(distance_to_orthogonality(vectors).mean())
     return Quantity(name, distance, meaning)

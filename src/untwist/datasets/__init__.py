@@ -16,7 +16,7 @@ from untwist.datasets.digits import digit_mixture, moving_digit
 from untwist.datasets.export import export_dataset
 from untwist.datasets.faces_twin import faces_twin
 from untwist.datasets.found_file import forget_seen
-from untwist.datasets.generators import generator
+from untwist.datasets.generators import GENERATORS, generator
 from untwist.datasets.jacobian import generator_jacobian, grid_jacobian
 from untwist.datasets.linear import generate_linear, linear
 from untwist.datasets.mpi3d_twin import mpi3d_complex_twin, mpi3d_twin
@@ -34,6 +34,7 @@ from untwist.datasets.walks import NaturalPairs, generalized_normal_walk, read_c
 
 __all__ = [
     "CATALOG",
+    "GENERATORS",
     "AbstractRows",
     "Dataset",
     "LaplacePairs",

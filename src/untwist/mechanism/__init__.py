@@ -6,14 +6,14 @@ of PyTorch enter by `untwist.mechanism.torch`.
 """
 
 from untwist.mechanism.align import Alignment, align
-from untwist.mechanism.decoder import AbstractDecoder
+from untwist.mechanism.decoder import AbstractDecoder, Number
 from untwist.mechanism.directions import (
     direction_agreement,
     mean_jacobians,
     neighbor_directions,
     principal_directions,
 )
-from untwist.mechanism.explain import Depth, explain
+from untwist.mechanism.explain import Depth, explain, explain_members
 from untwist.mechanism.explanation import Explanation, Quantity
 from untwist.mechanism.geometry import Geometry, jacobians, local_geometry
 from untwist.mechanism.hessian import (
@@ -63,6 +63,7 @@ __all__ = [
     "FreeAngles",
     "Geometry",
     "Likelihood",
+    "Number",
     "Polarization",
     "Posteriors",
     "Quantity",
@@ -75,6 +76,7 @@ __all__ = [
     "distance_to_orthogonality",
     "elbo_comparison",
     "explain",
+    "explain_members",
     "factorization",
     "free_angles",
     "gaussian_total_correlation",

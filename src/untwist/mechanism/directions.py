@@ -9,7 +9,14 @@ from numpy import ndarray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import KDTree
 
-from untwist.mechanism.decoder import AbstractDecoder, Decode, as_decoder, chunk_size, stream
+from untwist.mechanism.decoder import (
+    AbstractDecoder,
+    Decode,
+    as_decoder,
+    checked_codes,
+    chunk_size,
+    stream,
+)
 from untwist.mechanism.likelihood import Likelihood, as_likelihood
 from untwist.types import AnyArray, InputError
 
@@ -157,16 +164,16 @@ def _matched(cosines: Float[ndarray, "item axis latent"]) -> float:
 
 def mean_jacobians(
     decode: Decode | AbstractDecoder,
-    codes: Float[AnyArray, "item latent"],
+    codes: Float[AnyArray, "*member item latent"],
     *,
     likelihood: str | Likelihood = "squared_error",
     chunk: int | None = None,
-) -> Float[ndarray, "item pixel latent"]:
+) -> Float[ndarray, "*member item pixel latent"]:
     """Returns Jacobians of E[x|z], in the space of the data: for logits those of probabilities.
 
     Args:
-        decode: From one code to one example's outputs.
-        codes: Where. All Jacobians are kept.
+        decode: From one code to one example's outputs; or a population of such.
+        codes: Where, [member, item, latent] for a population. All Jacobians are kept.
         likelihood: Its name, or itself.
         chunk: Items at a time.
 
@@ -175,10 +182,10 @@ def mean_jacobians(
     [[[0.25]]]
     """
     decoder, model = as_decoder(decode), as_likelihood(likelihood)
-    codes = np.asarray(codes, np.float32)
+    codes = checked_codes(codes)
     function = _logit_jacobian if model.name == "bernoulli" else _jacobian
     size = chunk_size(decoder, codes, chunk)
-    return stream(lambda z: decoder.local(function, z), codes, chunk=size)
+    return stream(lambda z: decoder.local(function, z), codes, chunk=size, axis=codes.ndim - 2)
 
 
 def _jacobian(output: Array, jacobian: Array) -> Array:

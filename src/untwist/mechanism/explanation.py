@@ -124,7 +124,7 @@ class Explanation:
             if number is not None and not np.isfinite(number):
                 number, reason = None, "infinite or undetermined: columns are linearly dependent"
             elif number is None and not reason:
-                reason = "does not apply to this posterior"
+                reason = _MISSING.get(name, "does not apply to this posterior")
             rows.append(Quantity(name, None if number is None else float(number), meaning, reason))
         return tuple(rows)
 
@@ -132,6 +132,11 @@ class Explanation:
 def _largest_angle(free: FreeAngles) -> float:
     return float(np.degrees(free.angles.max(initial=0)))
 
+
+_MISSING = {
+    "covariance_expected": "the objective holds no fixed weight of the KL",
+    "effective_beta": "the posterior's precision does not grow with the decoder's slopes",
+}
 
 _ENTRIES = (
     ("polarization", "passive_latents", "sigma^2 near 1", lambda p: (p.kinds == "passive").sum()),
@@ -161,6 +166,7 @@ _ENTRIES = (
     ("noise", "noise_correlation", "1 if they agree", lambda n: n.correlation),
     ("covariance", "covariance_slope", "expected: 1/beta", lambda c: c.slope),
     ("covariance", "covariance_expected", "1/beta", lambda c: c.expected),
+    ("covariance", "effective_beta", "1/slope", lambda c: 1 / c.slope if c.slope > 0 else None),
     ("covariance", "covariance_residual", "median |log ratio|", lambda c: c.residual),
     ("hessian", "hessian_off_diagonal", "0 if diagonal", lambda h: h.off_diagonal),
     ("hessian", "information_off_diagonal", "of D'A^2D", lambda h: h.information_off_diagonal),

@@ -9,11 +9,11 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from untwist.mechanism.decoder import (
-    CHUNK_NUMBERS,
     AbstractDecoder,
     Decode,
     as_decoder,
     checked_codes,
+    chunk_of,
     chunk_size,
     stream,
 )
@@ -23,7 +23,7 @@ from untwist.types import AnyArray, InputError
 
 @dataclass(frozen=True)
 class Geometry:
-    """What a decoder does to small steps, at each item's code.
+    """What a decoder does to small steps, at each item's code; of each member of a population.
 
     Attributes:
         gram: J'J of the decoder's outputs (logits, under a Bernoulli likelihood).
@@ -32,14 +32,14 @@ class Geometry:
             the decoder's own bends.
     """
 
-    gram: Float[ndarray, "item latent latent"]
-    information: Float[ndarray, "item latent latent"]
+    gram: Float[ndarray, "*member item latent latent"]
+    information: Float[ndarray, "*member item latent latent"]
 
     def among(self, latents: AnyArray) -> "Geometry":
         """Returns the geometry of chosen latents: a mask, or their numbers."""
         index = np.arange(self.gram.shape[-1])[latents]
-        rows = np.ix_(np.arange(len(self.gram)), index, index)
-        return Geometry(self.gram[rows], self.information[rows])
+        block = (..., index[:, None], index)
+        return Geometry(self.gram[block], self.information[block])
 
 
 def jacobians(
@@ -47,15 +47,15 @@ def jacobians(
     codes: AnyArray,
     *,
     chunk: int | None = None,
-) -> Float[ndarray, "item pixel latent"]:
+) -> Float[ndarray, "*member item pixel latent"]:
     """Returns the decoder's Jacobian at each code, by one forward pass a latent.
 
     All of them are kept: `item * pixel * latent` numbers. `local_geometry` keeps their Gram
     matrices only.
 
     Args:
-        decode: From one code to one example's outputs, of any shape.
-        codes: Where, one row an item.
+        decode: From one code to one example's outputs, of any shape; or a population of such.
+        codes: Where, one row an item; [member, item, latent] for a population.
         chunk: Items at a time.
 
     >>> jacobians(lambda z: 3 * z, np.zeros((1, 2))).tolist()
@@ -63,7 +63,7 @@ def jacobians(
     """
     decoder, codes = as_decoder(decode), checked_codes(codes)
     size = chunk_size(decoder, codes, chunk)
-    return stream(lambda z: decoder.local(_keep, z), codes, chunk=size)
+    return stream(lambda z: decoder.local(_keep, z), codes, chunk=size, axis=codes.ndim - 2)
 
 
 def local_geometry(
@@ -77,11 +77,11 @@ def local_geometry(
     """Returns J'J and D'A^2D at each code; memory grows by d^2 an item, not by n d.
 
     Args:
-        decode: From one code to one example's outputs, of any shape; or the Jacobians themselves,
-            [item, pixel, latent].
-        codes: Where, one row an item.
+        decode: From one code to one example's outputs, of any shape; a population of such; or the
+            Jacobians themselves, [*member, item, pixel, latent].
+        codes: Where, one row an item; [member, item, latent] for a population.
         likelihood: Its curvature A^2 weighs the outputs (allen2024, Eq. 6 and erratum E7).
-        outputs: With Jacobians of a Bernoulli decoder: its logits [item, pixel].
+        outputs: With Jacobians of a Bernoulli decoder: its logits [*member, item, pixel].
         chunk: Items at a time.
 
     >>> float(local_geometry(lambda z: 3 * z, np.zeros((1, 1))).gram[0, 0, 0])
@@ -91,28 +91,43 @@ def local_geometry(
     if isinstance(decode, np.ndarray | Array):
         return _from_jacobians(np.asarray(decode), codes, model, outputs)
     decoder = as_decoder(decode)
-    size = chunk_size(decoder, codes, chunk)
-
-    def grams(chunk_of_codes: AnyArray) -> tuple[Array, Array]:
-        weights = jnp.broadcast_to(model.variance, len(chunk_of_codes))
-        return decoder.local(GRAMS[model.name], chunk_of_codes, weights)
-
-    gram, information = stream(grams, codes, chunk=size)
-    if not np.isfinite(gram).all():
+    size, function = chunk_size(decoder, codes, chunk), PRODUCTS[model.name]
+    found = stream(lambda z: decoder.local(function, z), codes, chunk=size, axis=codes.ndim - 2)
+    bad = ~np.isfinite(found[0]).all((-3, -2, -1))
+    if bad.any():
+        whose = f" of members {', '.join(map(str, np.flatnonzero(bad)))}" if bad.ndim else ""
         raise InputError(
-            "the decoder's Jacobian is not finite at some codes: leave out members that diverged"
+            f"the decoder's Jacobian{whose} is not finite at some codes: leave out members that "
+            "diverged"
         )
-    return Geometry(gram, information)
+    return _geometry(found, model)
+
+
+def information_of(
+    decoder: AbstractDecoder, codes: Float[AnyArray, "*member item latent"], model: Likelihood
+) -> Float[Array, "*member item latent latent"]:
+    """Returns D'A^2D of one chunk of codes, on the device."""
+    *_, last = decoder.local(PRODUCTS[model.name], codes)
+    return last if model.name == "bernoulli" else last / model.variance[..., None, None, None]
+
+
+def _geometry(products: tuple[ndarray, ...], model: Likelihood) -> Geometry:
+    """J'J and D'A^2D; under a Gaussian likelihood one is a multiple of the other."""
+    if model.name == "bernoulli":
+        return Geometry(*products)
+    variance = np.asarray(model.variance)
+    return Geometry(products[0], products[0] / variance[..., None, None, None])
 
 
 def _from_jacobians(
     matrices: ndarray, codes: ndarray, model: Likelihood, outputs: AnyArray | None
 ) -> Geometry:
     """The geometry of Jacobians that came from anywhere."""
-    if matrices.ndim != 3 or (len(matrices), matrices.shape[2]) != codes.shape:
+    if matrices.ndim != codes.ndim + 1 or (*matrices.shape[:-2], matrices.shape[-1]) != codes.shape:
         raise InputError(
-            f"Jacobians must have the shape (item, pixel, latent) with {codes.shape[0]} items and "
-            f"{codes.shape[1]} latents, as the codes have, but got {matrices.shape}"
+            "Jacobians must have the shape (item, pixel, latent) with "
+            f"{codes.shape[-2]} items and {codes.shape[-1]} latents, as the codes have, but got "
+            f"{matrices.shape}"
         )
     if not np.isfinite(matrices).all():
         raise InputError("Jacobians must be finite, but some entries are NaN or infinite")
@@ -121,11 +136,14 @@ def _from_jacobians(
             "the Jacobians of a Bernoulli decoder are weighted by its outputs: give outputs=..., "
             "the logits at the same codes"
         )
-    given = np.broadcast_to(0.0, matrices.shape[:2]) if outputs is None else np.asarray(outputs)
-    variance = np.broadcast_to(model.variance, len(codes))
-    size = max(1, CHUNK_NUMBERS // matrices[0].size)
-    function = jax.jit(jax.vmap(GRAMS[model.name]))
-    return Geometry(*stream(function, given, matrices, variance, chunk=size))
+    flat = matrices.reshape(-1, *matrices.shape[-2:])
+    given = np.broadcast_to(0.0, flat.shape[:2])
+    if outputs is not None:
+        given = np.asarray(outputs).reshape(given.shape)
+    function = jax.jit(jax.vmap(PRODUCTS[model.name]))
+    found = stream(function, given, flat, chunk=chunk_of(flat[0].size))
+    whole = tuple(part.reshape(*codes.shape, codes.shape[-1]) for part in found)
+    return _geometry(whole, model)
 
 
 def _keep(output: Array, jacobian: Array) -> Array:
@@ -137,18 +155,14 @@ def _product(jacobian: Array, weights: Array | float) -> Array:
     return jnp.matmul(jacobian.T, weights * jacobian, precision="highest")
 
 
-def _gaussian_grams(output: Array, jacobian: Array, variance: Array) -> tuple[Array, Array]:
-    gram = _product(jacobian, 1.0)
-    return gram, gram / variance
+def _gram(output: Array, jacobian: Array) -> tuple[Array]:
+    return (_product(jacobian, 1.0),)
 
 
-def _bernoulli_grams(output: Array, jacobian: Array, variance: Array) -> tuple[Array, Array]:
-    curvature = Likelihood("bernoulli", variance).curvature(output)
+def _bernoulli_grams(output: Array, jacobian: Array) -> tuple[Array, Array]:
+    curvature = Likelihood("bernoulli", jnp.ones(())).curvature(output)
     return _product(jacobian, 1.0), _product(jacobian, curvature[:, None])
 
 
-GRAMS = {
-    "squared_error": _gaussian_grams,
-    "gaussian": _gaussian_grams,
-    "bernoulli": _bernoulli_grams,
-}
+PRODUCTS = {"squared_error": _gram, "gaussian": _gram, "bernoulli": _bernoulli_grams}
+"""What is kept of one item's output and Jacobian: J'J, and D'A^2D where it is no multiple of it."""

@@ -11,12 +11,15 @@ from numpy import ndarray
 from untwist.mechanism.decoder import (
     AbstractDecoder,
     Decode,
+    Number,
     as_decoder,
     checked_codes,
     chunk_size,
+    number,
+    over_items,
     stream,
 )
-from untwist.mechanism.geometry import GRAMS, Geometry
+from untwist.mechanism.geometry import Geometry, information_of
 from untwist.mechanism.likelihood import Likelihood, as_likelihood
 from untwist.mechanism.loss_split import LossSplit
 from untwist.mechanism.posterior import Posteriors
@@ -25,7 +28,7 @@ from untwist.types import AnyArray, InputError
 
 @dataclass(frozen=True)
 class HessianShares:
-    """How diagonal the log-likelihood's Hessian is, and what it predicts.
+    """How diagonal the log-likelihood's Hessian is, and what it predicts; one number a member.
 
     Attributes:
         off_diagonal: Share of H off its diagonal: ||H - diag H||_F / ||H||_F, on average.
@@ -35,10 +38,10 @@ class HessianShares:
         hessian: H of each item.
     """
 
-    off_diagonal: float
-    information_off_diagonal: float
-    bends: float
-    hessian: Float[ndarray, "item latent latent"]
+    off_diagonal: Number
+    information_off_diagonal: Number
+    bends: Number
+    hessian: Float[ndarray, "*member item latent latent"]
 
 
 def off_diagonal_share(matrices: Float[AnyArray, "*batch latent latent"]) -> Float[ndarray, "..."]:
@@ -55,20 +58,20 @@ def off_diagonal_share(matrices: Float[AnyArray, "*batch latent latent"]) -> Flo
 
 def likelihood_hessians(
     decode: Decode | AbstractDecoder,
-    codes: Float[AnyArray, "item latent"],
+    codes: Float[AnyArray, "*member item latent"],
     x: Float[AnyArray, "item *shape"],
     *,
     likelihood: str | Likelihood = "squared_error",
     chunk: int | None = None,
-) -> Float[ndarray, "item latent latent"]:
+) -> Float[ndarray, "*member item latent latent"]:
     """Returns the Hessian in z of log p(x|z) at each code.
 
     `H = -D'A^2D + sum_i r_i Hess(d_i)` with r the likelihood's slope in the outputs.
 
     Args:
-        decode: From one code to one example's outputs.
-        codes: Where.
-        x: The examples.
+        decode: From one code to one example's outputs; or a population of such.
+        codes: Where, [member, item, latent] for a population.
+        x: The examples, the same for all members.
         likelihood: Its name, or itself.
         chunk: Items at a time.
 
@@ -78,24 +81,24 @@ def likelihood_hessians(
     [[[-18.0]]]
     """
     decoder, model, codes = as_decoder(decode), as_likelihood(likelihood), checked_codes(codes)
-    rows = np.asarray(x).reshape(len(codes), -1)
+    rows, axis = np.asarray(x).reshape(codes.shape[-2], -1), codes.ndim - 2
 
     def chunked(codes: AnyArray, x: AnyArray) -> AnyArray:
         pull = _pull(model, jnp.asarray(decoder.outputs(codes)), jnp.asarray(x))
-        variance = jnp.broadcast_to(model.variance, len(codes))
-        information = decoder.local(GRAMS[model.name], codes, variance)[1]
-        return jnp.asarray(decoder.bends(codes, pull)) - information
+        return jnp.asarray(decoder.bends(codes, pull)) - information_of(decoder, codes, model)
 
-    return stream(chunked, codes, rows, chunk=chunk_size(decoder, codes, chunk))
+    size = chunk_size(decoder, codes, chunk)
+    return stream(chunked, codes, rows, chunk=size, axis=axis, shared=1)
 
 
 @jax.jit
 def _pull(model: Likelihood, output: Array, x: Array) -> Array:
-    return jax.vmap(model.pull)(output, x)
+    pull = over_items(Likelihood.pull, output)
+    return pull(model.at(output), output, jnp.broadcast_to(x, output.shape))
 
 
 def hessian_shares(
-    hessian: Float[AnyArray, "item latent latent"], geometry: Geometry
+    hessian: Float[AnyArray, "*member item latent latent"], geometry: Geometry
 ) -> HessianShares:
     """Returns how much of the Hessian lies off its diagonal, and how much comes from bends.
 
@@ -106,17 +109,13 @@ def hessian_shares(
     Reference: allen2024, Eq. 6; the paper defines no measure.
     """
     whole, flat = np.asarray(hessian, np.float64), np.asarray(geometry.information, np.float64)
-    size = np.linalg.norm(whole, axis=(1, 2)) + np.linalg.norm(flat, axis=(1, 2))
-    bends = np.linalg.norm(whole + flat, axis=(1, 2)) / np.where(size > 0, size, 1)
-    return HessianShares(
-        float(off_diagonal_share(whole).mean()),
-        float(off_diagonal_share(flat).mean()),
-        float(bends.mean()),
-        whole,
-    )
+    size = np.linalg.norm(whole, axis=(-2, -1)) + np.linalg.norm(flat, axis=(-2, -1))
+    bends = np.linalg.norm(whole + flat, axis=(-2, -1)) / np.where(size > 0, size, 1)
+    shares = (off_diagonal_share(whole), off_diagonal_share(flat), bends)
+    return HessianShares(*(number(share.mean(-1)) for share in shares), hessian=whole)
 
 
-def posterior_kl(posteriors: Posteriors) -> Float[ndarray, " item"]:
+def posterior_kl(posteriors: Posteriors) -> Float[ndarray, "*member item"]:
     """Returns KL(q || N(0, I)) of each item: (||m||^2 + tr S - log det S - d) / 2.
 
     Reference: rolinek2019, Eq. S77.
@@ -127,9 +126,9 @@ def posterior_kl(posteriors: Posteriors) -> Float[ndarray, " item"]:
     if posteriors.sigma is None:
         raise InputError("a plain autoencoder has no posterior, so no KL")
     covariance, mean = posteriors.covariance, np.asarray(posteriors.mean, np.float64)
-    trace = np.trace(covariance, axis1=1, axis2=2)
+    trace = np.trace(covariance, axis1=-2, axis2=-1)
     logs = np.linalg.slogdet(covariance)[1]
-    return 0.5 * (np.sum(mean**2, axis=1) + trace - logs - mean.shape[1])
+    return 0.5 * (np.sum(mean**2, axis=-1) + trace - logs - mean.shape[-1])
 
 
 @dataclass(frozen=True)
@@ -143,18 +142,18 @@ class ElboComparison:
         gap: Sampled minus deterministic, of fourth order in sigma.
     """
 
-    deterministic: float
-    sampled: float
-    error: float
-    gap: float
+    deterministic: Number
+    sampled: Number
+    error: Number
+    gap: Number
 
 
 def elbo_comparison(
-    hessian: Float[AnyArray, "item latent latent"],
+    hessian: Float[AnyArray, "*member item latent latent"],
     posteriors: Posteriors,
     split: LossSplit,
     *,
-    beta: float = 1.0,
+    beta: Number = 1.0,
 ) -> ElboComparison:
     """Returns the deterministic ELBO and the sampled one.
 
@@ -168,8 +167,9 @@ def elbo_comparison(
 
     Reference: allen2024, Eq. 5 and 16; Eq. 5 closes a bracket too early (erratum E6).
     """
-    weight = beta * float(posterior_kl(posteriors).mean())
-    curved = 0.5 * np.einsum("ijk,ikj->i", np.asarray(hessian, np.float64), posteriors.covariance)
-    deterministic = -split.deterministic + float(curved.mean()) - weight
-    sampled = -split.total - weight
-    return ElboComparison(deterministic, sampled, split.total_error, sampled - deterministic)
+    weight = beta * posterior_kl(posteriors).mean(-1)
+    second, covariance = np.asarray(hessian, np.float64), posteriors.covariance
+    curved = 0.5 * np.einsum("...ijk,...ikj->...i", second, covariance).mean(-1)
+    deterministic, sampled = curved - split.deterministic - weight, -split.total - weight
+    found = (deterministic, sampled, split.total_error, sampled - deterministic)
+    return ElboComparison(*(number(np.asarray(part)) for part in found))

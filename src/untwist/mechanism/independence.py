@@ -26,13 +26,14 @@ class Factorization:
         gap: log density minus their sum: the Hadamard gap, 0 exactly where columns are orthogonal.
     """
 
-    log_density: Float[ndarray, " item"]
-    axis_log_densities: Float[ndarray, "item latent"]
-    gap: Float[ndarray, " item"]
+    log_density: Float[ndarray, "*member item"]
+    axis_log_densities: Float[ndarray, "*member item latent"]
+    gap: Float[ndarray, "*member item"]
 
 
 def factorization(
-    gram: Float[AnyArray, "item latent latent"], codes: Float[AnyArray, "item latent"]
+    gram: Float[AnyArray, "*member item latent latent"],
+    codes: Float[AnyArray, "*member item latent"],
 ) -> Factorization:
     """Returns how far the push-forward of N(0, I) is from a product along the latents' curves.
 
@@ -55,7 +56,7 @@ def factorization(
     with np.errstate(divide="ignore"):
         axes = -0.5 * (codes**2 + np.log(2 * np.pi)) - np.log(norms)
     gap = hadamard_gap(gram)
-    return Factorization(axes.sum(1) + gap, axes, gap)
+    return Factorization(axes.sum(-1) + gap, axes, gap)
 
 
 def gaussian_total_correlation(covariance: Float[AnyArray, "latent latent"]) -> float:

@@ -5,6 +5,7 @@ from typing import Literal, get_args
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from untwist.types import AnyArray, InputError, known, nearest
@@ -15,7 +16,8 @@ LikelihoodName = Literal["squared_error", "gaussian", "bernoulli"]
 class Likelihood(eqx.Module):
     """p(x|y) with natural outputs y: log p = x T y - A(y) up to constants, in nats.
 
-    `squared_error` is |x - y|^2, `gaussian` has a fixed variance, `bernoulli` takes logits.
+    `squared_error` is |x - y|^2, `gaussian` has a fixed variance, `bernoulli` takes logits. For a
+    population the variance may have a member axis.
 
     >>> Likelihood("gaussian", jnp.array(0.5)).curvature(jnp.zeros(1)).tolist()
     [2.0]
@@ -55,8 +57,15 @@ class Likelihood(eqx.Module):
             return jnp.sum(rise - jax.nn.sigmoid(clean) * (noisy - clean))
         return 0.5 * jnp.sum((noisy - clean) ** 2) / self.variance
 
+    def at(self, codes: AnyArray) -> "Likelihood":
+        """Returns it with a variance for each item (of each member) of [*member, item, ...]."""
+        shape = np.shape(codes)[:-1]
+        return Likelihood(self.name, jnp.broadcast_to(self.variance[..., None], shape))
 
-def as_likelihood(name: str | Likelihood, variance: float | None = None) -> Likelihood:
+
+def as_likelihood(
+    name: str | Likelihood, variance: float | Float[AnyArray, " member"] | None = None
+) -> Likelihood:
     """Returns the likelihood of this name; squared error counts as the variance 1/2 that it is.
 
     >>> float(as_likelihood("squared_error").variance)
@@ -69,7 +78,7 @@ def as_likelihood(name: str | Likelihood, variance: float | None = None) -> Like
     if name == "gaussian":
         if variance is None:
             raise InputError("a Gaussian likelihood needs its variance: give variance=...")
-        if known(variance) and not variance > 0:
+        if known(variance) and not np.all(np.asarray(variance) > 0):
             raise InputError(f"a Gaussian likelihood needs a variance above 0, but got {variance}")
         return Likelihood(name, jnp.asarray(variance, jnp.float32))
     return Likelihood(name, jnp.asarray(0.5 if name == "squared_error" else 1.0, jnp.float32))

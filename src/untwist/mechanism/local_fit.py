@@ -9,22 +9,28 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from untwist.mechanism.decoder import AbstractDecoder, Decode, as_decoder, stream
+from untwist.mechanism.decoder import (
+    AbstractDecoder,
+    Decode,
+    Number,
+    as_decoder,
+    chunk_of,
+    number,
+    over_items,
+    stream,
+)
 from untwist.mechanism.posterior import Posteriors, scaled
 from untwist.types import AnyArray, InputError, RandomKey
 
 DRAWS = 64
 STEPS = 60
-FIT_NUMBERS = 2**23
-"""How many residuals and their derivatives are held at a time."""
-
 CONVERGED = 1e-3
 """A fit has converged when the last step changed its error by less than this share."""
 
 
 @dataclass(frozen=True)
 class LocalFits:
-    """Errors of local models on fresh noise, as means over items.
+    """Errors of local models on fresh noise, as means over items; one number a member.
 
     Attributes:
         zero: E||Dec(mu + eps) - Dec(mu)||^2, the error of the model that outputs zero: a control
@@ -35,20 +41,20 @@ class LocalFits:
         stochastic: For `tangent`, `linear` and `nonlinear`: the mean squared error of the
             stochastic loss that each predicts, over the mean square of the true one (Table 2).
         converged: Share of the items whose nonlinear fit had converged.
-        matrices: The fitted linear maps M [item, pixel, latent].
+        matrices: The fitted linear maps M.
         nonlinear_matrices: The slopes a (1 - tanh(b)^2) M of the nonlinear ones at eps = 0.
-        per_item: zero, linear, nonlinear and tangent errors [4, item].
+        per_item: zero, linear, nonlinear and tangent errors [*member, 4, item].
     """
 
-    zero: float
-    linear: float
-    nonlinear: float
-    tangent: float
-    stochastic: dict[str, float]
-    converged: float
-    matrices: Float[ndarray, "item pixel latent"]
-    nonlinear_matrices: Float[ndarray, "item pixel latent"]
-    per_item: Float[ndarray, "4 item"]
+    zero: Number
+    linear: Number
+    nonlinear: Number
+    tangent: Number
+    stochastic: dict[str, Number]
+    converged: Number
+    matrices: Float[ndarray, "*member item pixel latent"]
+    nonlinear_matrices: Float[ndarray, "*member item pixel latent"]
+    per_item: Float[ndarray, "*member 4 item"]
 
 
 def local_fits(
@@ -71,7 +77,7 @@ def local_fits(
     between -1 and 1 and the linear map is a limit of it. No label and no other loss enters.
 
     Args:
-        decode: From one code to one example's outputs.
+        decode: From one code to one example's outputs; or a population of such.
         posteriors: Means and widths.
         key: The noise.
         draws: Noisy codes an item, to fit and again to compare; more than there are latents + 2.
@@ -80,7 +86,7 @@ def local_fits(
 
     Reference: bhowal2024, Eq. 11, 12, Tables 1 and 2.
     """
-    latents = posteriors.mean.shape[1]
+    codes, latents = posteriors.mean, posteriors.mean.shape[-1]
     if posteriors.sigma is None:
         raise InputError("a plain autoencoder has no posterior whose neighborhood could be fitted")
     if draws < latents + 3:
@@ -89,22 +95,34 @@ def local_fits(
             f"{latents + 3} draws, but got {draws}"
         )
     decoder = as_decoder(decode)
-    pixels = np.shape(decoder.outputs(posteriors.mean[:1]))[1]
 
     def chunked(mean: AnyArray, sigma: AnyArray, seed: AnyArray) -> dict[str, Array]:
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, seed)
-        noise = jax.vmap(lambda k: jax.random.normal(k, (2 * draws, latents)))(keys)
-        codes = mean[:, None] + scaled(noise, sigma)
-        clean, noisy = decoder.outputs(mean), decoder.outputs(codes.reshape(-1, latents))
-        change = jnp.asarray(noisy).reshape(len(mean), 2 * draws, -1) - jnp.asarray(clean)[:, None]
-        tangent = decoder.local(_keep, mean)
-        moved = jnp.einsum("ipl,idl->idp", jnp.asarray(tangent), scaled(noise, sigma))
-        return _fit_items(noise, change, moved, draws, steps)
+        noise, moves = _draw(mean, sigma, key, seed, draws)
+        clean = jnp.asarray(decoder.outputs(mean))
+        noisy = (jnp.asarray(mean)[..., None, :] + moves).reshape(*mean.shape[:-2], -1, latents)
+        change = jnp.asarray(decoder.outputs(noisy)).reshape(*moves.shape[:-1], -1)
+        tangent = jnp.asarray(decoder.local(_keep, mean))
+        moved = jnp.einsum("...pl,...dl->...dp", tangent, moves)
+        return _fit_items(noise, change - clean[..., None, :], moved, draws, steps)
 
-    size = chunk or max(1, FIT_NUMBERS // (pixels * draws * (latents + 2)))
-    rows = np.arange(len(posteriors.mean))
-    found = stream(chunked, posteriors.mean, posteriors.sigma, rows, chunk=size)
+    held = decoder.pixels(codes) * draws * (latents + 2) // 2
+    size, axis = chunk or chunk_of(held * int(np.prod(codes.shape[:-2]))), codes.ndim - 2
+    rows = np.arange(codes.shape[-2])
+    found = stream(chunked, codes, posteriors.sigma, rows, chunk=size, axis=axis, shared=1)
     return _summary(found, posteriors)
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def _draw(
+    mean: Array, sigma: Array, key: Array, seeds: Array, draws: int
+) -> tuple[Float[Array, "*member item both latent"], Float[Array, "*member item both latent"]]:
+    """Standard normal noise of each item, the same for all members, and with its width."""
+
+    def one(sigma: Array, seed: Array) -> tuple[Array, Array]:
+        noise = jax.random.normal(jax.random.fold_in(key, seed), (2 * draws, mean.shape[-1]))
+        return noise, scaled(noise, sigma)
+
+    return over_items(one, mean)(sigma, jnp.broadcast_to(seeds, mean.shape[:-1]))
 
 
 def _keep(output: Array, jacobian: Array) -> Array:
@@ -115,32 +133,32 @@ def _summary(found: dict[str, ndarray], posteriors: Posteriors) -> LocalFits:
     """Means over items, and maps of codes instead of standard normal noise."""
     sigma = np.asarray(posteriors.sigma, np.float64)
     if posteriors.diagonal:
-        unscale = (1 / sigma)[:, :, None] * np.eye(sigma.shape[1])
+        unscale = (1 / sigma)[..., None] * np.eye(sigma.shape[-1])
     else:
         unscale = np.linalg.inv(sigma)
     models = ("tangent", "linear", "nonlinear")
     true = found["true"].astype(np.float64)
-    power = float(np.mean(true**2))
-    off = {name: float(np.mean((found[f"{name}_loss"] - true) ** 2)) for name in models}
-    errors = np.stack([found[name].astype(np.float64) for name in ("zero", *models[1:], models[0])])
+    power = np.mean(true**2, axis=-1)
+    off = {name: np.mean((found[f"{name}_loss"] - true) ** 2, axis=-1) for name in models}
+    errors = [found[name].astype(np.float64) for name in ("zero", *models[1:], models[0])]
+    shares = {
+        name: np.where(power > 0, o / np.where(power > 0, power, 1), 0.0) for name, o in off.items()
+    }
     return LocalFits(
-        float(errors[0].mean()),
-        float(errors[1].mean()),
-        float(errors[2].mean()),
-        float(errors[3].mean()),
-        {name: error / power if power > 0 else 0.0 for name, error in off.items()},
-        float(np.mean(found["change"] < CONVERGED)),
-        found["slope"] @ unscale,
-        found["nonlinear_slope"] @ unscale,
-        errors,
+        *(number(error.mean(-1)) for error in errors),
+        stochastic={name: number(share) for name, share in shares.items()},
+        converged=number(np.mean(found["change"] < CONVERGED, axis=-1)),
+        matrices=found["slope"] @ unscale,
+        nonlinear_matrices=found["nonlinear_slope"] @ unscale,
+        per_item=np.stack(errors, axis=-2),
     )
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
 def _fit_items(
-    noise: Float[Array, "item both latent"],
-    change: Float[Array, "item both pixel"],
-    moved: Float[Array, "item both pixel"],
+    noise: Float[Array, "*member item both latent"],
+    change: Float[Array, "*member item both pixel"],
+    moved: Float[Array, "*member item both pixel"],
     draws: int,
     steps: int,
 ) -> dict[str, Array]:
@@ -169,7 +187,7 @@ def _fit_items(
             "nonlinear_slope": scale * (1 - jnp.tanh(offset) ** 2) * tanh[:, :-2],
         }
 
-    return jax.vmap(one)(noise, change, moved)
+    return over_items(one, noise[..., 0])(noise, change, moved)
 
 
 def _tanh(parameters: Array, noise: Array) -> Array:

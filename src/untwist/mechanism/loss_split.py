@@ -1,6 +1,7 @@
 """The reconstruction loss in its parts: deterministic, stochastic, and the bias between them."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,16 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from untwist.mechanism.decoder import AbstractDecoder, Decode, as_decoder, chunk_size, stream
+from untwist.mechanism.decoder import (
+    AbstractDecoder,
+    Decode,
+    Number,
+    as_decoder,
+    chunk_size,
+    number,
+    over_items,
+    stream,
+)
 from untwist.mechanism.geometry import Geometry
 from untwist.mechanism.likelihood import Likelihood, as_likelihood
 from untwist.mechanism.posterior import Posteriors, normal_noise, scaled
@@ -21,6 +31,8 @@ DRAWS = 32
 class LossSplit:
     """Mean parts of -log p(x|z) an item, in nats; `total = deterministic + stochastic + bias`.
 
+    Of a population, every number is one a member.
+
     Attributes:
         total: E_q[-log p(x|z)], by draws.
         deterministic: -log p(x|mean).
@@ -30,18 +42,18 @@ class LossSplit:
         total_error: Standard error of `total` from the draws, not from the choice of items.
         stochastic_error: The same of `stochastic`.
         bias_error: The same of `bias`.
-        per_item: Deterministic, stochastic, bias and linearized parts [4, item].
+        per_item: Deterministic, stochastic, bias and linearized parts [*member, 4, item].
     """
 
-    total: float
-    deterministic: float
-    stochastic: float
-    bias: float
-    linearized: float
-    total_error: float
-    stochastic_error: float
-    bias_error: float
-    per_item: Float[ndarray, "4 item"]
+    total: Number
+    deterministic: Number
+    stochastic: Number
+    bias: Number
+    linearized: Number
+    total_error: Number
+    stochastic_error: Number
+    bias_error: Number
+    per_item: Float[ndarray, "*member 4 item"]
 
 
 def loss_split(
@@ -64,9 +76,9 @@ def loss_split(
     mirrored pairs.
 
     Args:
-        decode: From one code to one example's outputs.
+        decode: From one code to one example's outputs; or a population of such.
         posteriors: Means and widths.
-        x: The examples.
+        x: The examples, the same for all members.
         key: The noise.
         geometry: Of the decoder at the means, for the linearized value (Eq. 17, S48).
         likelihood: Its name, or itself.
@@ -77,46 +89,46 @@ def loss_split(
     """
     if posteriors.sigma is None:
         raise InputError("without a posterior width there is no stochastic part to split off")
-    decoder, model = as_decoder(decode), as_likelihood(likelihood)
-    rows = np.asarray(x).reshape(len(posteriors.mean), -1)
-    seeds = np.arange(len(rows))
+    decoder, model, codes = as_decoder(decode), as_likelihood(likelihood), posteriors.mean
+    rows = np.asarray(x).reshape(codes.shape[-2], -1)
 
     def parts(mean: AnyArray, sigma: AnyArray, x: AnyArray, seed: AnyArray) -> tuple:
-        codes = _noisy(mean, sigma, jax.vmap(jax.random.fold_in, (None, 0))(key, seed), draws)
-        clean = decoder.outputs(mean)
-        noisy = decoder.outputs(codes.reshape(-1, codes.shape[-1]))
-        noisy = jnp.asarray(noisy).reshape(*codes.shape[:2], -1)
-        return _split(model, jnp.asarray(clean), noisy, jnp.asarray(x))
+        noisy = _noisy(mean, sigma, key, seed, draws)
+        clean = jnp.asarray(decoder.outputs(mean))
+        each = jnp.asarray(decoder.outputs(noisy.reshape(*mean.shape[:-2], -1, mean.shape[-1])))
+        return _split(model, clean, each.reshape(*noisy.shape[:-1], -1), jnp.asarray(x))
 
-    size = chunk_size(decoder, posteriors.mean, chunk, draws)
-    found = stream(parts, posteriors.mean, posteriors.sigma, rows, seeds, chunk=size)
+    size, axis = chunk_size(decoder, codes, chunk, draws), codes.ndim - 2
+    seeds = np.arange(len(rows))
+    arrays = (codes, posteriors.sigma, rows, seeds)
+    found = stream(parts, *arrays, chunk=size, axis=axis, shared=2)
     deterministic, stochastic, bias, *variances = (np.asarray(f, np.float64) for f in found)
-    linear = 0.5 * np.einsum("ijk,ikj->i", geometry.information, posteriors.covariance)
-    total, noisy, biased = (float(np.sqrt(v.sum()) / len(v)) for v in variances)
+    linear = 0.5 * np.einsum("...ijk,...ikj->...i", geometry.information, posteriors.covariance)
+    means = [deterministic + stochastic + bias, deterministic, stochastic, bias, linear]
+    errors = [np.sqrt(v.sum(-1)) / len(rows) for v in variances]
     return LossSplit(
-        float(np.mean(deterministic + stochastic + bias)),
-        float(deterministic.mean()),
-        float(stochastic.mean()),
-        float(bias.mean()),
-        float(linear.mean()),
-        total,
-        noisy,
-        biased,
-        np.stack([deterministic, stochastic, bias, linear]),
+        *(number(part.mean(-1)) for part in means),
+        *(number(error) for error in errors),
+        per_item=np.stack(means[1:], axis=-2),
     )
 
 
-def _noisy(mean: AnyArray, sigma: AnyArray, keys: Array, draws: int) -> Array:
-    """Noisy codes of each item, from its own key."""
-    noise = jax.vmap(lambda k: normal_noise(k, 1, draws, mean.shape[-1])[0])(keys)
-    return jnp.asarray(mean)[:, None] + scaled(noise, sigma)
+@partial(jax.jit, static_argnums=4)
+def _noisy(mean: Array, sigma: Array, key: Array, seeds: Array, draws: int) -> Array:
+    """Noisy codes of each item, whose noise comes from its own key: the same for all members."""
+
+    def one(mean: Array, sigma: Array, seed: Array) -> Array:
+        noise = normal_noise(jax.random.fold_in(key, seed), draws, mean.shape[-1])
+        return mean + scaled(noise, sigma)
+
+    return over_items(one, mean)(mean, sigma, jnp.broadcast_to(seeds, mean.shape[:-1]))
 
 
 @jax.jit
 def _split(model: Likelihood, clean: Array, noisy: Array, x: Array) -> tuple[Array, ...]:
     """Parts of each item, and the squared standard errors of total, stochastic part and bias."""
 
-    def one(clean: Array, noisy: Array, x: Array) -> tuple[Array, ...]:
+    def one(model: Likelihood, clean: Array, noisy: Array, x: Array) -> tuple[Array, ...]:
         deterministic = -model.log_prob(clean, x)
         stochastic = jax.vmap(lambda y: model.divergence(clean, y))(noisy)
         bias = (clean - noisy) @ model.pull(clean, x)
@@ -126,4 +138,4 @@ def _split(model: Likelihood, clean: Array, noisy: Array, x: Array) -> tuple[Arr
         errors = [error(pair(v)) for v in (stochastic + bias, stochastic, bias)]
         return deterministic, stochastic.mean(), bias.mean(), *errors
 
-    return jax.vmap(one)(clean, noisy, x)
+    return over_items(one, clean)(model.at(clean), clean, noisy, jnp.broadcast_to(x, clean.shape))

@@ -4,18 +4,25 @@ import functools
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 from numpy import ndarray
-from scipy.optimize import linear_sum_assignment
 
+from untwist.mechanism.assignment import MOST, assign, assign_by_sets
+from untwist.mechanism.decoder import stream
 from untwist.types import AnyArray
 
 Grams = Float[AnyArray, "*batch latent latent"]
 
 RANK = 1e-6
 """An eigenvalue of a Gram matrix below this share of the largest is zero: float32 ends there."""
+
+BATCH = 2**16
+"""Matrices at a time."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +47,28 @@ class Spectrum:
 def spectrum(gram: Grams) -> Spectrum:
     """Returns singular values and right singular vectors of J out of J'J, in float64.
 
+    An accelerator solves all matrices at a time, a CPU one after another.
+
     Args:
         gram: J'J, or the weighted D'A^2D.
 
     >>> spectrum(np.diag([1.0, 4.0])).values.tolist()
     [2.0, 1.0]
     """
-    values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
-    return Spectrum(np.sqrt(np.maximum(values[..., ::-1], 0)), vectors[..., ::-1])
+    if jax.default_backend() == "cpu":
+        values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
+        return Spectrum(np.sqrt(np.maximum(values[..., ::-1], 0)), vectors[..., ::-1])
+    flat = np.asarray(gram).reshape(-1, *np.shape(gram)[-2:])
+    with jax.enable_x64(True):
+        values, vectors = stream(_singular, flat, chunk=BATCH)
+    return Spectrum(values.reshape(np.shape(gram)[:-1]), vectors.reshape(np.shape(gram)))
+
+
+@jax.jit
+def _singular(gram: Float[Array, "batch latent latent"]) -> tuple[Array, Array]:
+    """Singular values and vectors, descending."""
+    values, vectors = jnp.linalg.eigh(gram.astype(jnp.float64), symmetrize_input=False)
+    return jnp.sqrt(jnp.maximum(values[..., ::-1], 0)), vectors[..., ::-1]
 
 
 def distance_to_orthogonality(
@@ -86,16 +107,33 @@ def nearest_axes(
 
 def _nearest(vectors: AnyArray) -> tuple[ndarray, ndarray]:
     """Distances to the nearest signed permutations, and these as the axis of each column."""
-    size = np.abs(np.asarray(vectors, np.float64)).swapaxes(-1, -2)
-    flat = size.reshape(-1, *size.shape[-2:]).copy()
-    squares, axes = np.zeros(len(flat)), np.zeros(flat.shape[:2], int)
-    for index, matrix in enumerate(flat):
-        places = linear_sum_assignment(-matrix)
-        axes[index] = places[1]
-        squares[index] = np.sum((1 - matrix[places]) ** 2)
-        matrix[places] = 0
-    distances = np.sqrt(squares + np.sum(flat**2, axis=(-2, -1)))
-    return distances.reshape(size.shape[:-2]), axes.reshape(size.shape[:-1])
+    shape = np.shape(vectors)
+    flat = np.asarray(vectors, np.float64).reshape(-1, *shape[-2:])
+    if jax.default_backend() == "cpu" or not 0 < shape[-1] <= MOST:
+        size = np.abs(flat).swapaxes(-1, -2)
+        axes = assign(size)
+        distances = stream(_distance, size, axes, chunk=BATCH)
+    else:  # vectors are sent and distances fetched, and nothing in between
+        with jax.enable_x64(True):
+            distances, axes = stream(nearest_by_sets, flat, chunk=BATCH)
+    return distances.reshape(shape[:-2]), axes.reshape(shape[:-1])
+
+
+@jax.jit
+def nearest_by_sets(
+    vectors: Float[Array, "batch latent latent"],
+) -> tuple[Float[Array, " batch"], Int[Array, "batch latent"]]:
+    """Returns distances and axes by going through all sets of axes, for the whole batch at once."""
+    size = jnp.abs(vectors).swapaxes(-1, -2)
+    axes = assign_by_sets(size)
+    return _distance(size, axes), axes
+
+
+def _distance(size: Any, axes: Any) -> Any:
+    """How far entries are from 1 where they are assigned and from 0 elsewhere."""
+    xp = jnp if isinstance(size, Array) else np
+    chosen = axes[:, :, None] == xp.arange(size.shape[-1])
+    return xp.sqrt(xp.sum(xp.where(chosen, 1 - size, size) ** 2, axis=(-2, -1)))
 
 
 def cosines(gram: Grams) -> Float[ndarray, "*batch latent latent"]:

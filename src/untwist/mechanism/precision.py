@@ -81,7 +81,8 @@ class CovarianceRelation:
 
     Attributes:
         slope: Fitted through the origin: of Sigma^-1 - I on D'A^2D; 1/beta is expected.
-        expected: 1/beta.
+        beta: The weight of the KL that the rest is measured at: the one given, or 1/slope.
+        expected: 1/beta where beta was given; otherwise nothing.
         residual: Median of |log(sigma_j^2 / predicted)|.
         per_latent: Median of sigma_j^2 / predicted for each latent.
         failing: Latents where that ratio is off by a factor of 2 or more.
@@ -91,7 +92,8 @@ class CovarianceRelation:
     """
 
     slope: float
-    expected: float
+    beta: float
+    expected: float | None
     residual: float
     per_latent: Float[ndarray, " latent"]
     failing: Shaped[ndarray, " failing"]
@@ -100,7 +102,7 @@ class CovarianceRelation:
 
 
 def covariance_relation(
-    geometry: Geometry, posteriors: Posteriors, *, beta: float = 1.0
+    geometry: Geometry, posteriors: Posteriors, *, beta: float | None = 1.0
 ) -> CovarianceRelation:
     """Returns how well the posterior covariance obeys the relation at which the loss is stationary.
 
@@ -114,7 +116,9 @@ def covariance_relation(
     Args:
         geometry: Of the decoder, at the posterior means.
         posteriors: With widths.
-        beta: The weight of the KL term.
+        beta: The weight of the KL term. None if the objective holds none (a capacity for the KL,
+            with its multiplier found in training): the relation is then taken at the weight that
+            fits best, so its slope says what that weight is, and the residual how well it fits.
 
     Reference: allen2024, Eq. 7.
 
@@ -126,33 +130,44 @@ def covariance_relation(
     """
     if posteriors.sigma is None:
         raise InputError("a plain autoencoder has no posterior covariance to compare")
-    if not beta > 0:
+    if beta is not None and not beta > 0:
         raise InputError(f"the relation needs a beta above 0, but got {beta}")
     information = np.asarray(geometry.information, np.float64)
-    latents, wanted, off = information.shape[-1], None, None
-    if posteriors.diagonal:
-        cost = np.diagonal(information, 0, 1, 2)
-        variance = posteriors.variance
-        surplus, wanted = 1 / variance - 1, 1 / (1 + cost / beta)
-    else:
-        cost, covariance = information, posteriors.covariance
-        precision = np.linalg.inv(covariance)
-        asked = np.eye(latents) + information / beta
-        surplus, variance = precision - np.eye(latents), posteriors.variance
-        wanted = np.diagonal(np.linalg.inv(asked), 0, 1, 2)
-        gap = np.linalg.norm(precision - asked, axis=(1, 2)) / np.linalg.norm(asked, axis=(1, 2))
-        off = float(np.mean(gap))
-    ratio = np.median(variance / wanted, axis=0)
+    surplus, cost = _surplus(information, posteriors)
     power = float(np.sum(cost**2))
+    slope = float(np.sum(surplus * cost) / power) if power > 0 else 0.0
+    if beta is None and not slope > 0:
+        raise InputError(
+            "no weight of the KL fits this posterior, and none was given: its precision does not "
+            "grow with the decoder's slopes"
+        )
+    weight, off = 1 / slope if beta is None else beta, None
+    if posteriors.diagonal:
+        wanted = 1 / (1 + cost / weight)
+    else:
+        unit = np.eye(information.shape[-1])
+        asked = unit + information / weight
+        wanted = np.diagonal(np.linalg.inv(asked), 0, 1, 2)
+        gap = np.linalg.norm(surplus + unit - asked, axis=(1, 2))
+        off = float(np.mean(gap / np.linalg.norm(asked, axis=(1, 2))))
+    ratio = np.median(posteriors.variance / wanted, axis=0)
     return CovarianceRelation(
-        float(np.sum(surplus * cost) / power) if power > 0 else 0.0,
-        1 / beta,
-        float(np.median(np.abs(np.log(variance / wanted)))),
+        slope,
+        weight,
+        None if beta is None else 1 / beta,
+        float(np.median(np.abs(np.log(posteriors.variance / wanted)))),
         ratio,
         np.flatnonzero(np.abs(np.log(ratio)) >= np.log(FAILS)),
         off,
         wanted,
     )
+
+
+def _surplus(information: ndarray, posteriors: Posteriors) -> tuple[ndarray, ndarray]:
+    """Sigma^-1 - I and what it should be proportional to: the diagonals, or whole matrices."""
+    if posteriors.diagonal:
+        return 1 / posteriors.variance - 1, np.diagonal(information, 0, 1, 2)
+    return np.linalg.inv(posteriors.covariance) - np.eye(information.shape[-1]), information
 
 
 def noise_costs(geometry: Geometry, posteriors: Posteriors) -> Float[ndarray, "item latent"]:

@@ -165,6 +165,11 @@ def _precision(found: Explanation) -> Iterator[str]:
     seen = found.covariance
     if seen is None or not found.active.any():
         return
+    if seen.expected is None:
+        yield (
+            "The objective holds no fixed weight of the KL: the posterior's variances are those of "
+            f"beta {seen.beta:.3g}, at which what follows is taken."
+        )
     factor = np.exp(seen.residual)
     yield (
         f"Posterior variances are within a factor of {factor:.2f} of what the decoder's slopes ask "
@@ -179,7 +184,7 @@ def _fits(found: Explanation) -> Iterator[str]:
     seen = found.fits
     if seen is None or seen.zero <= 0 or not found.active.any():
         return
-    linear, bent = seen.linear / seen.zero, seen.nonlinear / seen.zero
+    linear, bent = float(seen.linear / seen.zero), float(seen.nonlinear / seen.zero)
     yield (
         f"Within a posterior a linear map misses {_share(linear)} of what the decoder does, one "
         f"with a nonlinearity {_share(bent)} (fresh noise; {seen.converged:.0%} of the fits "

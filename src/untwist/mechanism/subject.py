@@ -1,20 +1,24 @@
 """The model under explanation, how deeply to look, and the parts as they are found."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from numpy import ndarray
 
-from untwist.mechanism.decoder import AbstractDecoder
+from untwist.mechanism.decoder import AbstractDecoder, Number, Traceable, number
 from untwist.mechanism.likelihood import Likelihood
+from untwist.mechanism.members import member_of
 from untwist.mechanism.polarized import ACTIVE_VARIANCE
 from untwist.mechanism.posterior import Posteriors
 from untwist.types import AnyArray, InputError
 
 Part = TypeVar("Part")
+Directions = Callable[[int], tuple[Float[ndarray, "item pixel axis"], str]]
+"""So many local directions of the data at the items of the fits, and where they came from."""
 
 NO_DECODER = "needs a decoder, and the model is an encoder alone"
 
@@ -43,32 +47,53 @@ class Depth:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is explained: the arguments of `explain`, checked."""
+    """What is explained: the arguments of `explain`, checked; of one model or of a population."""
 
     decoder: AbstractDecoder | None
-    jacobians: Float[ndarray, "item pixel latent"] | None
-    outputs: Float[ndarray, "item pixel"] | None
+    jacobians: Float[ndarray, "*member item pixel latent"] | None
+    outputs: Float[ndarray, "*member item pixel"] | None
     posteriors: Posteriors
     x: AnyArray | None
+    data: Directions
     likelihood: Likelihood
-    beta: float
-    active: ndarray
+    beta: Number | None
+    active: Bool[ndarray, "*member latent"]
     depth: Depth
     keys: list[Array]
     order: ndarray
+
+    @property
+    def members(self) -> int | None:
+        """How many members a population has; None for a single model."""
+        return len(self.posteriors.mean) if self.posteriors.mean.ndim == 3 else None
 
     @property
     def encoder_alone(self) -> bool:
         """Whether there is neither a decoder nor its Jacobians."""
         return self.decoder is None and self.jacobians is None
 
+    def of(self, member: int | ndarray) -> "Subject":
+        """Returns one member of a population, or some of them as a smaller one."""
+        decoder, beta, model = self.decoder, self.beta, self.likelihood
+        variance = model.variance[jnp.asarray(member)] if model.variance.ndim else model.variance
+        return replace(
+            self,
+            decoder=decoder.of(member) if isinstance(decoder, Traceable) else decoder,
+            jacobians=member_of(self.jacobians, member),
+            outputs=member_of(self.outputs, member),
+            posteriors=member_of(self.posteriors, member),
+            likelihood=Likelihood(model.name, variance),
+            beta=beta if beta is None or not np.ndim(beta) else number(np.asarray(beta)[member]),
+            active=self.active[member],
+        )
+
     def rows(self, count: int) -> ndarray:
-        """Some items, the same first ones for every count."""
+        """Some items, the same first ones for every count and member."""
         return np.sort(self.order[:count])
 
     def some(self, count: int) -> Posteriors:
         """Their posteriors."""
-        return take(self.posteriors, self.rows(count))
+        return self.posteriors.at(self.rows(count))
 
     def examples(self, count: int) -> AnyArray:
         """Their examples."""
@@ -100,19 +125,19 @@ class Parts:
             self.reasons[name] = str(error)
         return self.made.get(name)
 
+    def of(self, member: int) -> "Parts":
+        """Returns one member's, of a population's."""
+        made = {name: member_of(part, member) for name, part in self.made.items()}
+        return Parts(made, dict(self.reasons))
 
-def active_latents(posteriors: Posteriors) -> ndarray:
+
+def active_latents(posteriors: Posteriors) -> Bool[ndarray, "*member latent"]:
     """Returns latents with a mean variance below 0.8; of points, those that move at all."""
     if posteriors.sigma is None:
-        spread = posteriors.mean.astype(np.float64).std(0)
-        return spread > 1e-3 * max(spread.max(), np.finfo(np.float32).tiny)
-    return posteriors.variance.mean(0) < ACTIVE_VARIANCE
-
-
-def take(posteriors: Posteriors, rows: ndarray) -> Posteriors:
-    """Returns the posteriors of chosen items."""
-    sigma = None if posteriors.sigma is None else posteriors.sigma[rows]
-    return Posteriors(posteriors.mean[rows], sigma)
+        spread = posteriors.mean.astype(np.float64).std(-2)
+        largest = np.maximum(spread.max(-1, keepdims=True), np.finfo(np.float32).tiny)
+        return spread > 1e-3 * largest
+    return posteriors.variance.mean(-2) < ACTIVE_VARIANCE
 
 
 def among(posteriors: Posteriors, active: ndarray) -> Posteriors:

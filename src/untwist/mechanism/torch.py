@@ -44,6 +44,10 @@ class TorchDecoder(AbstractDecoder):
         like = next(iter((*self.parameters.values(), *self.buffers.values())), torch.zeros(()))
         self.device, self.dtype = like.device, like.dtype
 
+    def pixels(self, codes: Float[AnyArray, "item latent"]) -> int:
+        """Returns how many outputs a code has."""
+        return self.outputs(codes[:1]).shape[1]
+
     def outputs(self, codes: Float[AnyArray, "item latent"]) -> Float[ndarray, "item pixel"]:
         """Returns the outputs, each as one vector."""
         with _torch().no_grad():
@@ -72,6 +76,11 @@ class TorchDecoder(AbstractDecoder):
         return _torch().func.functional_call(self.module, state, (code[None],)).flatten()
 
     def _tensor(self, array: AnyArray) -> Tensor:
+        if np.ndim(array) > 2:
+            raise InputError(
+                "PyTorch modules are explained one at a time: expected codes (item, latent), but "
+                f"got an array of shape {np.shape(array)}"
+            )
         # A copy, since tensors must be writable and JAX's buffers are not.
         return _torch().tensor(np.asarray(array), dtype=self.dtype, device=self.device)
 

@@ -67,4 +67,23 @@ def cases(count=900):
     }
 
 
+def live(codes):
+    """Which latents vary."""
+    return np.ptp(codes, axis=0) > 0
+
+
+def binned(column, bins=20):
+    """The number of the bin of each value, as numpy's histogram cuts them."""
+    return np.digitize(column, np.histogram(column, bins)[1][:-1])
+
+
+def with_column(codes, column):
+    """The codes with one more latent, the last."""
+    return np.concatenate([codes, column], 1)
+
+
 CASES = cases()
+FACTORS = np.concatenate([GRID, GRID])[:150]
+CODES = standardized(FACTORS) + 0.05 * np.random.default_rng(0).standard_normal(FACTORS.shape)
+ONE = FactorSpace(("a",), (5,), ("ordinal",))
+MIXED = FactorSpace(("a", "b", "c"), (None, 4, 6), ("continuous", "categorical", "periodic"))

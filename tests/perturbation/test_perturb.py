@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from comparing import DATASETS, assert_same
 
 from untwist.cli import main
 from untwist.cli.perturb_stages import Stages
@@ -20,7 +21,6 @@ SMALL = [
     *("--rounds", "6", "--log-every", "2", "--beta", "0.5", "--checkpoint-seconds", "0"),
     *("--manipulation-learning-rate", "0.001", "--samples", "2", "--reader-steps", "20"),
 ]
-DATASETS = ("manipulated", "noise", "random-direction")
 
 
 def call(capsys, *words):
@@ -103,15 +103,7 @@ def test_killed_while_learning_and_resumed_it_ends_with_the_same_bits(made, tmp_
     assert logs.tolist() == [2, 4]
     monkeypatch.undo()
     assert main(["perturb", "--resume", str(path), "--quiet", "--checkpoint-seconds", "0"]) == 0
-    for name in DATASETS:
-        ours, theirs = (read_arrays(p / name / "perturbation.safetensors") for p in (path, made))
-        assert ours.keys() == theirs.keys()
-        for key, array in theirs.items():
-            np.testing.assert_array_equal(ours[key], array)
-    for file in ("learning.parquet", "preservation.parquet", "members.parquet"):
-        ours, theirs = read_table(path / file), read_table(made / file)
-        for key, column in theirs.items():
-            np.testing.assert_array_equal(ours[key], column)
+    assert_same(path, made)
 
 
 @pytest.mark.slow

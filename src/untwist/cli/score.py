@@ -57,8 +57,8 @@ def main(words: list[str]) -> int:
 def score_population(population: Population, dataset: Dataset, options: Score) -> ScoreTable:
     """Returns the scores of the members that did not diverge, in their order.
 
-    Where the data are a whole grid, all of it is encoded once, for metrics that intervene draw
-    more points than it has.
+    Where the data are a whole grid, all of its codes are made once, for metrics that intervene
+    draw more points than it has.
     """
     kept = _kept(population)
     if not len(kept):
@@ -69,13 +69,12 @@ def score_population(population: Population, dataset: Dataset, options: Score) -
         index = np.random.default_rng(options.seed).choice(index, options.items, replace=False)
         index.sort()
     models = jax.tree.map(lambda leaf: leaf[kept], population.models)
-    whole = dataset.has_full_grid
-    encoded = encode(models, dataset, None if whole else index, progress=True)
-    means, variances, losses = (part[:, index] for part in encoded) if whole else encoded
+    means, variances, losses = encode(models, dataset, index, progress=True)
     point = models.posterior == "deterministic"
     samplers = None
-    if whole:
-        samplers = [grid_sampler(codes, dataset.factors, dataset.space) for codes in encoded.means]
+    if dataset.has_full_grid:
+        grid = encode(models, dataset, losses=False, progress=True).means
+        samplers = [grid_sampler(codes, dataset.factors, dataset.space) for codes in grid]
     names = options.metrics
     return score(
         means,

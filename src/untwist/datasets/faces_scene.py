@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from untwist.datasets import signed_distance as solid
-from untwist.datasets.sphere_tracing import Camera, Ray, look_at, shrink, trace
+from untwist.datasets.ray_march import march
+from untwist.datasets.sphere_tracing import Camera, Ray, look_at, shrink
 from untwist.types import RandomKey, Scalar
 
 DRAWN = 64
@@ -33,7 +34,8 @@ SPREAD = 0.12
 """The standard deviation of a proportion, around 1; none goes beyond two of them."""
 
 AMBIENT, BACKGROUND, VIEW = 0.22, 0.06, 1.20
-SCAN = 16
+STEPS = 40
+"""Steps of a ray."""
 
 
 def identity_vector(*, key: RandomKey) -> Float[Array, "13"]:
@@ -50,7 +52,7 @@ def head_distance(proportions: Float[Array, "13"], point: Float[Array, "3"]) -> 
 def face_surface(
     proportions: Float[Array, "13"], azimuth: Scalar, elevation: Scalar
 ) -> Float[Array, "64 64 4"]:
-    """Returns how much of each pixel the head covers, times its gray, and its normals.
+    """Returns the normals of the head and how much of each pixel it covers, both times its gray.
 
     Args:
         proportions: An identity vector.
@@ -63,11 +65,17 @@ def face_surface(
     def distance(point: Float[Array, "3"]) -> Scalar:
         return head_distance(proportions, point)
 
+    def skin(point: Float[Array, "3"]) -> tuple[Float[Array, "3"], Scalar]:
+        (_, gray), slope = jax.value_and_grad(_head, argnums=1, has_aux=True)(proportions, point)
+        return slope / solid.length(slope), gray
+
+    axes = jnp.stack([camera.right, camera.up, -camera.forward])
+
     def pixel(ray: Ray) -> Float[Array, "4"]:
-        surface = trace(distance, center, 1.7, ray=ray, scan=SCAN)
-        gray = _head(proportions, surface.point)[1]
-        normal = jnp.stack([camera.right, camera.up, -camera.forward]) @ surface.normal
-        return jnp.append(normal, surface.cover * gray)
+        layers = march(distance, center, 1.7, ray=ray, steps=STEPS)
+        normals, grays = jax.vmap(skin)(jax.vmap(ray.at)(layers.depth))
+        bright = layers.share * grays
+        return jnp.append(axes @ (bright @ normals), bright.sum())
 
     return jax.vmap(jax.vmap(pixel))(camera.rays(DRAWN))
 
@@ -83,9 +91,8 @@ def light_face(
     """
     angle = jnp.deg2rad(lighting)
     light = jnp.stack([jnp.sin(angle) * 0.94, jnp.array(0.34), jnp.cos(angle) * 0.94])
-    shade = AMBIENT + (1 - AMBIENT) * jnp.maximum(surface[..., :3] @ light, 0)
-    cover = surface[..., 3]
-    return (BACKGROUND + cover * (shade - BACKGROUND))[..., None]
+    lit = jax.nn.relu(surface[..., :3] @ light)
+    return (BACKGROUND + surface[..., 3] * (AMBIENT - BACKGROUND) + (1 - AMBIENT) * lit)[..., None]
 
 
 def draw_face(
@@ -145,7 +152,7 @@ def _head(proportions: Float[Array, "13"], point: Float[Array, "3"]) -> tuple[Sc
     head = union(head, ball(0.06 * wide, tip, front + 0.08 * nose, 0.06 * wide), 0.08)
     lips = rod((0, mouth + 0.05, front + 0.04), (0.22, mouth, front - 0.08), 0.055 * lip)
     lower = rod((0, mouth - 0.06, front + 0.03), (0.17, mouth - 0.03, front - 0.07), 0.06 * lip)
-    lips = jnp.minimum(lips, lower)
+    lips = union(lips, lower, 0.04)
     head = union(head, lips, 0.05)
     head = union(head, egg(0.66 * width, 0.0, -0.10, 0.08 * ear, 0.20 * ear, 0.14 * ear), 0.08)
     head = union(head, rod((0, -0.75, -0.18), (0, -2.0, -0.30), 0.42 * jaw), 0.20)

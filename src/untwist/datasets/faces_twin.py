@@ -21,7 +21,7 @@ from untwist.datasets.twin import (
 from untwist.factors import FactorSpace
 from untwist.types import InputError
 
-VERSION = 1
+VERSION = 2
 """Raised whenever a pixel changes."""
 
 NAMES = ("identity", "azimuth", "elevation", "lighting")

@@ -5,6 +5,7 @@ object, of the strip behind and of everything gray comes into each pixel. The ro
 behind it are the same for every object, so they are drawn apart from it too.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,14 +16,17 @@ from jaxtyping import Array, Float, Int
 
 from untwist.datasets import signed_distance as solid
 from untwist.datasets.mpi3d_objects import COMPLEX, TOY, ObjectDistance
+from untwist.datasets.ray_march import march
 from untwist.datasets.sphere_tracing import (
     SHARPNESS,
     Camera,
+    Distance,
     Ray,
-    Surface,
+    blurred_normal,
     lambert,
     light_reaching,
     look_at,
+    on_floor,
     shrink,
     trace,
     visibility,
@@ -75,6 +79,9 @@ LINKS = (
 WINDOW = 32
 """The object is traced only in this many pixels around its center."""
 
+STEPS = 30
+"""Steps of a ray through an object that is not convex."""
+
 AMBIENT, LIGHT = 0.35, (-0.45, 0.80, 0.40)
 
 
@@ -100,14 +107,14 @@ def mpi3d_robot(elevation: Scalar, horizontal: Scalar, vertical: Scalar) -> Robo
         links = jax.vmap(lambda part: trace(*_link(part, along), ray=ray))(jnp.array(LINKS))
         found = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), columns, links)
         grays = jnp.array([part[-1] for part in (*COLUMNS, *LINKS)])
-        shades = grays * jax.vmap(lambda surface: _shade(surface, light))(found)
+        shades = grays * jax.vmap(lambda normal: _shade(normal, light))(found.normal)
         seen = visibility(found.cover, found.depth, ray.width(found.depth.min()))
         whole = seen.sum() + 1e-9
         depth, shade = jnp.dot(seen, found.depth) / whole, jnp.dot(seen, shades) / whole
         return seen.sum(), depth, shade, light_on_table(ray)
 
     def light_on_table(ray: Ray) -> Scalar:
-        ground = ray.origin - ray.direction * ray.origin[1] / jnp.minimum(ray.direction[1], -0.01)
+        ground = on_floor(ray)
         arm = _link(jnp.array(LINKS[1]), along)
         base = _column(jnp.array(COLUMNS[0]))
         return jnp.prod(jnp.stack([light_reaching(*part, ground, light) for part in (arm, base)]))
@@ -125,7 +132,7 @@ def add_object(
     horizontal: Scalar,
     vertical: Scalar,
     *,
-    scan: int = 0,
+    convex: bool,
 ) -> Float[Array, "64 64 3"]:
     """Returns how much light of object, strip and gray each pixel shows."""
     camera, light = _camera(elevation), _light()
@@ -139,13 +146,11 @@ def add_object(
     rays = camera.rays(DRAWN)
     corner = _corner(camera, center)
     window = jax.tree.map(lambda part: _cut(part, corner), rays)
-    surface = jax.vmap(
-        jax.vmap(lambda ray: trace(placed, center, 1.5 * radius, ray=ray, scan=scan))
-    )(window)
-    width = jax.vmap(jax.vmap(Ray.width))(window, surface.depth)
-    before = jax.nn.sigmoid((_cut(robot.depth, corner) - surface.depth) / width)
-    cover = surface.cover * (1 - _cut(robot.cover, corner) * (1 - before))
-    shade = jax.vmap(jax.vmap(lambda one: _shade(one, light)))(surface)
+    look = functools.partial(_convex if convex else _folded, placed, center, 1.5 * radius, light)
+    cover, depth, shade = jax.vmap(jax.vmap(look))(window)
+    width = jax.vmap(jax.vmap(Ray.width))(window, depth)
+    before = jax.nn.sigmoid((_cut(robot.depth, corner) - depth) / width)
+    cover = cover * (1 - _cut(robot.cover, corner) * (1 - before))
     empty = jnp.zeros((DRAWN, DRAWN))
     cover = jax.lax.dynamic_update_slice(empty, cover, corner)
     shade = jax.lax.dynamic_update_slice(empty, shade, corner)
@@ -173,9 +178,8 @@ def mpi3d_light(
     """
     robot = mpi3d_robot(elevation, horizontal, vertical)
     pose = (elevation, horizontal, vertical)
-    return add_object(
-        robot, object_distance(kind, complicated), radius, *pose, scan=12 * complicated
-    )
+    distance = object_distance(kind, complicated)
+    return add_object(robot, distance, radius, *pose, convex=not complicated)
 
 
 def draw_mpi3d(
@@ -228,9 +232,40 @@ def _light() -> Float[Array, "3"]:
     return jnp.array(LIGHT) / math.hypot(*LIGHT)
 
 
-def _shade(surface: Surface, light: Float[Array, "3"]) -> Scalar:
+def _shade(normal: Float[Array, "3"], light: Float[Array, "3"]) -> Scalar:
     """How bright a surface is."""
-    return AMBIENT + (1 - AMBIENT) * lambert(surface.normal, light)
+    return AMBIENT + (1 - AMBIENT) * lambert(normal, light)
+
+
+def _convex(
+    distance: Distance,
+    center: Float[Array, "3"],
+    radius: Scalar,
+    light: Float[Array, "3"],
+    ray: Ray,
+) -> tuple[Scalar, Scalar, Scalar]:
+    """How much of a pixel a convex object covers, how far away, and how bright it is."""
+    surface = trace(distance, center, radius, ray=ray)
+    return surface.cover, surface.depth, _shade(surface.normal, light)
+
+
+def _folded(
+    distance: Distance,
+    center: Float[Array, "3"],
+    radius: Scalar,
+    light: Float[Array, "3"],
+    ray: Ray,
+) -> tuple[Scalar, Scalar, Scalar]:
+    """The same of an object that may hide a part of itself."""
+    layers = march(distance, center, radius, ray=ray, steps=STEPS)
+
+    def shade(depth: Scalar) -> Scalar:
+        normal = blurred_normal(distance, ray.at(depth), ray.width(depth))
+        return _shade(normal, light)
+
+    weight = layers.share + 1e-6
+    cover, shades = layers.share.sum(), jax.vmap(shade)(layers.depth)
+    return cover, weight @ layers.depth / weight.sum(), weight @ shades / weight.sum()
 
 
 def _column(part: Float[Array, "4"]) -> Solid:

@@ -33,7 +33,7 @@ from untwist.datasets.twin import (
 )
 from untwist.factors import FactorSpace, Kind
 
-VERSION = 1
+VERSION = 2
 """Raised whenever a pixel changes."""
 
 NAMES = (
@@ -211,8 +211,8 @@ def _add(
         robot: Robot, angle: Float[Array, "2"], kind: Int[Array, ""], radius: Float[Array, ""]
     ) -> Float[Array, "size size 3"]:
         distance = object_distance(kind, complicated)
-        scan = 12 * complicated
-        light = add_object(robot, distance, radius, jnp.float32(elevation), *angle, scan=scan)
+        pose = (jnp.float32(elevation), *angle)
+        light = add_object(robot, distance, radius, *pose, convex=not complicated)
         return shrink(light, size)
 
     chosen = jax.tree.map(lambda part: part[pose], robots)

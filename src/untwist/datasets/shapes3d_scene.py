@@ -19,6 +19,7 @@ from untwist.datasets.sphere_tracing import (
     lambert,
     light_reaching,
     look_at,
+    on_floor,
     shrink,
     trace,
 )
@@ -63,7 +64,7 @@ def shapes3d_light(
         center, radius = jnp.array([0.0, 1.0, 0.0]) * HALF * scale, 1.8 * HALF * scale
         surface = trace(distance, center, radius, ray=ray)
         shaded = AMBIENT + (1 - AMBIENT) * lambert(surface.normal, light)
-        ground = ray.origin - ray.direction * ray.origin[1] / jnp.minimum(ray.direction[1], -0.01)
+        ground = on_floor(ray)
         lit = light_reaching(distance, center, radius, ground, light)
         floor = FLOOR_AMBIENT + (1 - FLOOR_AMBIENT) * light[1] * lit
         walls = jnp.dot(parts[1:], _wall_light(light))

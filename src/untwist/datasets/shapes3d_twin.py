@@ -21,7 +21,7 @@ from untwist.datasets.twin import (
 )
 from untwist.factors import FactorSpace
 
-VERSION = 1
+VERSION = 2
 """Raised whenever a pixel changes."""
 
 NAMES = ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation")

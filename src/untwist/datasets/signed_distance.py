@@ -57,7 +57,7 @@ def cone(
     point: Point, radius: Scalar | float, half: Scalar | float, rounding: Scalar | float
 ) -> Scalar:
     """Returns the distance to an upright cone: its base at -half, its tip at half."""
-    across = length(point[jnp.array([0, 2])])
+    across = jnp.sqrt(point[0] ** 2 + point[2] ** 2 + rounding**2)
     norm = jnp.sqrt(radius**2 + (2 * half) ** 2)
     side = (2 * half * (across - radius) + radius * (point[1] + half)) / norm
     return smooth_maximum(side, -point[1] - half, rounding)
@@ -82,7 +82,7 @@ def pyramid(
     """
     norm = jnp.sqrt(radius**2 + (2 * half) ** 2)
     slope = (2 * half * -radius + radius * (point[1] + half)) / norm
-    x, z = (slope + 2 * half * jnp.abs(point[i]) / norm for i in (0, 2))
+    x, z = (slope + 2 * half * jnp.sqrt(point[i] ** 2 + rounding**2) / norm for i in (0, 2))
     return smooth_maximum(smooth_maximum(x, z, rounding), -point[1] - half, rounding)
 
 

@@ -1,11 +1,15 @@
 """A small differentiable sphere tracer: cameras, rays, surfaces, shadows, and their composition.
 
-A scene is a handful of solids. Each is traced alone along each ray, by its signed distance, and
-covers a pixel softly: by a sigmoid of how deep the ray dips below its surface, in pixels. Layers
-are laid over each other softly too, by their depths. So the image has a derivative in everything
-that moves a solid, the camera or the light, silhouettes and seams included. What is searched for
-(where a ray comes closest, where it enters) carries no derivative; the value at what was found
-does: the closest approach by the envelope theorem, the entry by implicit differentiation.
+A scene is a handful of convex solids (`ray_march` has the others). Each is traced alone along each
+ray, by its signed distance, and covers a pixel softly: by a sigmoid of how deep the ray dips below
+its surface, in pixels. Layers are laid over each other softly too, by their depths. A solid is
+shaded a little above its surface, by normals that are differences over a pixel, so that shading
+turns around an edge, and ends at a silhouette, within a pixel and not at once. So the image is
+smooth, at the scale of a pixel, in everything that moves a solid, the camera or the light.
+
+What is searched for (where a ray comes closest, where it enters) carries no derivative; the value
+at what was found does: the closest approach by the envelope theorem, the entry by implicit
+differentiation.
 """
 
 import math
@@ -23,8 +27,18 @@ SEARCH, MARCH = 24, 32
 SHARPNESS = 4.0
 """A pixel is covered by sigmoid(-4 depth): the slope at the edge that its covered area has."""
 
+SKIN = 1.25
+"""A solid is shaded so many pixels above its surface.
+
+There edges are rounded by as much, and where a ray only grazes, so that the shade would change
+without bound, the solid covers no more than sigmoid(-5) of the pixel.
+"""
+
+ASIDE = 0.03
+"""How far from the closest approach its derivative is taken, in pixels."""
+
 GRAZING = 0.002
-"""Added to the squared slope of entry, so that its derivative stays finite on a silhouette."""
+"""Added to the squared slope of entry, so that its derivative stays finite where a ray grazes."""
 
 Point = Float[Array, "3"]
 Distance = Callable[[Point], Scalar]
@@ -59,7 +73,7 @@ class Surface(NamedTuple):
 
     Attributes:
         cover: How much of the pixel the solid covers, 0 to 1.
-        depth: Where the ray enters, or comes closest where it misses.
+        depth: Where the ray enters its skin, or comes closest where it misses.
         point: The point there.
         normal: The unit normal there.
     """
@@ -115,35 +129,44 @@ def look_at(
     )
 
 
-def trace(
-    distance: Distance, center: Point, radius: Scalar | float, *, ray: Ray, scan: int = 0
-) -> Surface:
-    """Returns what a ray finds of a solid inside the ball of `radius` around `center`.
+def trace(distance: Distance, center: Point, radius: Scalar | float, *, ray: Ray) -> Surface:
+    """Returns what a ray finds of a convex solid inside the ball of `radius` around `center`.
 
     Args:
         distance: The signed distance of the solid.
         center: The center of a ball that holds the solid.
         radius: The radius of that ball.
         ray: One ray.
-        scan: Points at which to look for the closest approach first; 0 for a convex solid.
     """
     middle = jnp.dot(center - ray.origin, ray.direction)
     near, far = jnp.maximum(middle - radius, 0), middle + radius
-    closest = _closest(distance, ray, near, far, scan)
-    cover = jax.nn.sigmoid(-SHARPNESS * distance(ray.at(closest)) / ray.width(closest))
+    closest = _closest(distance, ray, near, far)
+    width = ray.width(closest)
+    cover = jax.nn.sigmoid(-SHARPNESS * _least(distance, ray, closest, ASIDE * width) / width)
+
+    def over_skin(depth: Scalar) -> Scalar:
+        return distance(ray.at(depth)) - SKIN * width
 
     def step(_: Int[Array, ""] | int, depth: Scalar) -> Scalar:
-        moved = depth + jax.lax.stop_gradient(distance(ray.at(depth)))
+        moved = depth + jax.lax.stop_gradient(over_skin(depth))
         return jnp.minimum(moved, closest)
 
-    entry = jax.lax.fori_loop(0, MARCH, step, jax.lax.stop_gradient(near))
+    first = jnp.maximum(near - SKIN * width, 0)
+    entry = jax.lax.fori_loop(0, MARCH, step, jax.lax.stop_gradient(first))
     start, direction = jax.lax.stop_gradient((ray.at(entry), ray.direction))
     _, slope = jax.jvp(distance, (start,), (direction,))
-    slope, value = jax.lax.stop_gradient(slope), distance(ray.at(entry))
+    slope, value = jax.lax.stop_gradient(slope), over_skin(entry)
     moved = value - jax.lax.stop_gradient(value)
     depth = entry - moved * slope / (slope**2 + GRAZING)  # implicit differentiation
     point = ray.at(depth)
-    return Surface(cover, depth, point, _unit(jax.jacfwd(distance)(point)))
+    return Surface(cover, depth, point, blurred_normal(distance, point, width))
+
+
+def blurred_normal(distance: Distance, point: Point, width: Scalar) -> Point:
+    """Returns the unit normal by differences over a pixel, so that an edge is turned within one."""
+    away = width / 2 * jnp.eye(3)
+    ahead, behind = (jax.vmap(distance)(point + sign * away) for sign in (1, -1))
+    return _unit((ahead - behind) / width)
 
 
 def light_reaching(
@@ -162,13 +185,19 @@ def light_reaching(
     ray = Ray(point, light, jnp.array(0.0), jnp.array(1.0))
     middle = jnp.dot(center - point, light)
     near, far = jnp.maximum(middle - radius, 0), jnp.maximum(middle + radius, 0)
-    closest = _closest(distance, ray, near, far, 0)
-    return jax.nn.sigmoid(SHARPNESS * distance(ray.at(closest)) / softness)
+    closest = _closest(distance, ray, near, far)
+    return jax.nn.sigmoid(SHARPNESS * _least(distance, ray, closest, ASIDE * softness) / softness)
+
+
+def on_floor(ray: Ray) -> Point:
+    """Returns where a ray meets the floor at height 0, or a place far away if it rises."""
+    falls = jnp.where(ray.direction[1] < -0.01, ray.direction[1], -0.01)
+    return ray.origin - ray.direction * ray.origin[1] / falls
 
 
 def lambert(normal: Point, light: Point) -> Scalar:
     """Returns the cosine between a normal and the direction to the light, 0 where it is behind."""
-    return jnp.maximum(jnp.dot(normal, light), 0)
+    return jax.nn.relu(jnp.dot(normal, light))
 
 
 def visibility(
@@ -200,8 +229,28 @@ def hue_color(hue: Scalar) -> Float[Array, "3"]:
     return jax.nn.sigmoid(4 * jnp.cos(angles))
 
 
-def _closest(distance: Distance, ray: Ray, near: Scalar, far: Scalar, scan: int) -> Scalar:
-    """The depth at which the distance is least: a scan, then golden sections around its best.
+def _least(distance: Distance, ray: Ray, closest: Scalar, aside: Scalar | float) -> Scalar:
+    """The distance where it is least, with the derivative of that minimum.
+
+    Where the distance is smooth along the ray, that is its derivative at a fixed depth. At a kink,
+    as inside a box, it is the mixture of both sides' whose slopes along the ray cancel.
+    """
+
+    def side(depth: Scalar) -> tuple[Scalar, Scalar]:
+        place, direction = jax.lax.stop_gradient((ray.at(depth), ray.direction))
+        slope = jax.lax.stop_gradient(jax.jvp(distance, (place,), (direction,))[1])
+        return distance(ray.at(depth)), slope
+
+    (before, falling), (after, rising) = side(closest - aside), side(closest + aside)
+    falling, rising = jax.nn.relu(-falling) + 1e-5, jax.nn.relu(rising) + 1e-5
+    share = rising / (falling + rising)
+    mixture = share * before + (1 - share) * after
+    value = jax.lax.stop_gradient(distance(ray.at(closest)))
+    return value + mixture - jax.lax.stop_gradient(mixture)
+
+
+def _closest(distance: Distance, ray: Ray, near: Scalar, far: Scalar) -> Scalar:
+    """The depth at which the distance is least, by golden sections.
 
     It carries no derivative, and neither does anything on the way to it.
     """
@@ -210,11 +259,6 @@ def _closest(distance: Distance, ray: Ray, near: Scalar, far: Scalar, scan: int)
     def value_at(depth: Scalar) -> Scalar:
         return jax.lax.stop_gradient(distance(ray.at(depth)))
 
-    if scan:
-        depths = near + (far - near) * (jnp.arange(scan) + 0.5) / scan
-        values = jax.lax.map(value_at, depths)
-        best, half = depths[jnp.argmin(values)], (far - near) / scan
-        near, far = best - half, best + half
     span = far - near
     low, high = far - GOLDEN * span, near + GOLDEN * span
     state = (near, far, low, high, value_at(low), value_at(high))

@@ -4,6 +4,7 @@ import functools
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 from numpy import ndarray
 
-from untwist.mechanism.assignment import assign
+from untwist.mechanism.assignment import MOST, assign, assign_by_sets
 from untwist.mechanism.decoder import stream
 from untwist.types import AnyArray
 
@@ -106,17 +107,33 @@ def nearest_axes(
 
 def _nearest(vectors: AnyArray) -> tuple[ndarray, ndarray]:
     """Distances to the nearest signed permutations, and these as the axis of each column."""
-    size = np.abs(np.asarray(vectors, np.float64)).swapaxes(-1, -2)
-    flat = size.reshape(-1, *size.shape[-2:])
-    axes = assign(flat)
-    distances = stream(_distance, flat, axes, chunk=BATCH)
-    return distances.reshape(size.shape[:-2]), axes.reshape(size.shape[:-1])
+    shape = np.shape(vectors)
+    flat = np.asarray(vectors, np.float64).reshape(-1, *shape[-2:])
+    if jax.default_backend() == "cpu" or not 0 < shape[-1] <= MOST:
+        size = np.abs(flat).swapaxes(-1, -2)
+        axes = assign(size)
+        distances = stream(_distance, size, axes, chunk=BATCH)
+    else:  # vectors are sent and distances fetched, and nothing in between
+        with jax.enable_x64(True):
+            distances, axes = stream(nearest_by_sets, flat, chunk=BATCH)
+    return distances.reshape(shape[:-2]), axes.reshape(shape[:-1])
 
 
-def _distance(size: ndarray, axes: ndarray) -> ndarray:
+@jax.jit
+def nearest_by_sets(
+    vectors: Float[Array, "batch latent latent"],
+) -> tuple[Float[Array, " batch"], Int[Array, "batch latent"]]:
+    """Returns distances and axes by going through all sets of axes, for the whole batch at once."""
+    size = jnp.abs(vectors).swapaxes(-1, -2)
+    axes = assign_by_sets(size)
+    return _distance(size, axes), axes
+
+
+def _distance(size: Any, axes: Any) -> Any:
     """How far entries are from 1 where they are assigned and from 0 elsewhere."""
-    chosen = axes[:, :, None] == np.arange(size.shape[-1])
-    return np.sqrt(np.sum(np.where(chosen, 1 - size, size) ** 2, axis=(-2, -1)))
+    xp = jnp if isinstance(size, Array) else np
+    chosen = axes[:, :, None] == xp.arange(size.shape[-1])
+    return xp.sqrt(xp.sum(xp.where(chosen, 1 - size, size) ** 2, axis=(-2, -1)))
 
 
 def cosines(gram: Grams) -> Float[ndarray, "*batch latent latent"]:

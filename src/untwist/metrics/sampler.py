@@ -18,7 +18,7 @@ from untwist.metrics.sample import RawCodes, RawFactors, sample
 from untwist.types import AnyArray, InputError
 
 # As many images as a pass of an encoder takes at once: no metric holds ten thousand of them.
-CHUNK = 4096
+CHUNK = 8192
 Sampler = Callable[[Int[ndarray, "*batch"]], Float[AnyArray, "*batch latent"]]
 
 

@@ -104,7 +104,19 @@ def _double_by_products(x: Array, weight: Array) -> Array:
 
 
 def _halve_by_patches(x: Array, weight: Array) -> Array:
-    return _windows(_blocks(x)) @ _quarters(weight).reshape(-1, weight.shape[-1])
+    return patches(x) @ by_patch(weight)
+
+
+def patches(
+    x: Float[Array, "item height width channel"],
+) -> Float[Array, "item half_height half_width patch"]:
+    """Returns the 4x4 patches of every second pixel, in the order of `by_patch`."""
+    return _windows(_blocks(x))
+
+
+def by_patch(weight: Float[Array, "4 4 channel out"]) -> Float[Array, "patch out"]:
+    """Returns the matrix that makes `downsample` without bias of patches."""
+    return _quarters(weight).reshape(-1, weight.shape[-1])
 
 
 def _halve_by_taps(x: Array, weight: Array) -> Array:
@@ -124,10 +136,20 @@ def double_thin(
     x: Float[Array, "item height width channel"], weight: Float[Array, "4 4 channel out"]
 ) -> Float[Array, "item double_height double_width out"]:
     """Returns `upsample` without bias by one product to all 16 taps: best for few outputs."""
-    channel, out = weight.shape[2:]
-    taps = x @ _quarters(weight).transpose(4, 0, 1, 2, 3, 5).reshape(channel, 16 * out)
+    return from_taps(x @ by_taps(weight))
+
+
+def by_taps(weight: Float[Array, "4 4 channel out"]) -> Float[Array, "channel tap"]:
+    """Returns the matrix that makes all that a pixel adds to its 16 neighbors."""
+    return _quarters(weight).transpose(4, 0, 1, 2, 3, 5).reshape(weight.shape[2], -1)
+
+
+def from_taps(
+    taps: Float[Array, "item height width tap"],
+) -> Float[Array, "item double_height double_width out"]:
+    """Returns the images that these contributions, in the order of `by_taps`, add up to."""
     # Split, because its transpose is a concatenation; that of four slices is a sum of paddings.
-    a, b, c, d = lax.split(taps, (4 * out,) * 4, axis=-1)
+    a, b, c, d = lax.split(taps, (taps.shape[-1] // 4,) * 4, axis=-1)
     return _from_blocks(
         _pad(a, (0, 1), (0, 1))
         + _pad(b, (0, 1), (1, 0))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -95,11 +96,18 @@ def scatter_sheet(
     save_figure(figure, path)
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Writes a figure as PNG, the same figure to the same bytes; it replaces `path` in one step."""
+def save_figure(figure: Figure, path: Path, *, cut: Literal["tight"] | None = None) -> None:
+    """Writes a figure as PNG, the same figure to the same bytes; it replaces `path` in one step.
+
+    Args:
+        figure: What to write.
+        path: The file.
+        cut: "tight" to write as much as is drawn, so that no name is cut; else its own size.
+    """
     FigureCanvasAgg(figure)
+    metadata = {"Software": "untwist"}
     with replacing(path) as scratch:
-        figure.savefig(scratch, format="png", dpi=120, metadata={"Software": "untwist"})
+        figure.savefig(scratch, format="png", dpi=120, metadata=metadata, bbox_inches=cut)
 
 
 def _draw_grid(
@@ -118,14 +126,13 @@ def _draw_grid(
         grid, ((0, 0), (0, 0), (seam, 0), (seam, 0), (0, 0)), constant_values=np.float32(SEAM)
     )
     sheet = padded.transpose(0, 2, 1, 3, 4).reshape(rows * (height + seam), -1, channels)
-    margin = 0.1 + 0.085 * max(map(len, names), default=0)
-    size = (TILE * columns * width / height + margin + 0.1, TILE * rows + (0.4 if title else 0.1))
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.add_subplot()
+    size = (TILE * columns * width / height, TILE * rows)
+    figure = Figure(figsize=size)
+    axes = figure.add_axes((0, 0, 1, 1))
     axes.imshow(sheet.repeat(3 // channels, -1), vmin=0, vmax=1, interpolation="nearest")
     axes.set_title(title, fontsize=9)
     _label_rows(axes, names, height + seam)
-    save_figure(figure, path)
+    save_figure(figure, path, cut="tight")
 
 
 def _label_rows(axes: Axes, names: Sequence[str], step: int) -> None:

@@ -132,6 +132,8 @@ def test_one_member(run, printed, capsys):
 def test_misuse(run, tmp_path, capsys):
     assert main(["explain", str(run.path), "--members", "9"]) == 2
     assert "member 9 diverged or does not exist: choose from 0, 1, 2, 3" in capsys.readouterr().err
+    assert main(["explain", str(run.path), "--items", "0"]) == 2
+    assert "expected at least one of the examples, but got --items 0" in capsys.readouterr().err
     assert main(["explain", str(tmp_path)]) == 2
     assert "is not a run" in capsys.readouterr().err
     with pytest.raises(InputError, match="run `untwist explain` on it first"):

@@ -264,6 +264,24 @@ def test_generators_as_functions_and_as_arrays():
     assert first.columns == pytest.approx(1, abs=1e-4)
 
 
+def test_data_that_do_not_move_have_no_directions():
+    """A single item has factors without spread, so the scaled generator stands still."""
+    mean = np.full((1, 2), 1.0, np.float32)
+    x = np.asarray(polar(jnp.asarray(mean[0])))[None]
+    depth = replace(LIGHT, fit_items=4)
+    posterior = (mean, np.full_like(mean, 0.1))
+    found = explain(polar, posterior, x, mean, key=KEY, generator=polar, depth=depth)
+    assert found.directions is None
+    assert found.reasons["directions"].startswith("the data do not move at any of these items")
+    table_of(found)
+
+
+@pytest.mark.parametrize(("name", "bad"), [("items", 0), ("fit_items", -1), ("steps", 1)])
+def test_depths_that_look_at_nothing(name, bad):
+    with pytest.raises(InputError, match=f"depth.{name} must be at least .*, but got {bad}"):
+        Depth(**{name: bad})
+
+
 def test_relabeling_the_latents_relabels_the_explanation():
     decode, _ = linear([6.0, 3.0, 1.5], orthogonal(3, 4))
     mean = DRAW.standard_normal((60, 3)).astype(np.float32)

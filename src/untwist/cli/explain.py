@@ -78,6 +78,8 @@ def explain_population(
 ) -> Found:
     """Returns the explanation and the whole table of each chosen member."""
     chosen = _chosen(population, options.members)
+    if options.items < 1:
+        raise InputError(f"expected at least one of the examples, but got --items {options.items}")
     draw = np.random.default_rng(options.seed)
     rows = np.arange(len(dataset))
     if len(rows) > options.items:

@@ -5,8 +5,9 @@ import pytest
 from PIL import Image
 
 from untwist.cli import main
+from untwist.cli.explain import kl_weights
 from untwist.report import explanation_figure
-from untwist.store import open_run, read_arrays, read_table
+from untwist.store import open_run, query, read_arrays, read_table
 from untwist.training import Conduct, Spec, train
 from untwist.types import InputError
 
@@ -88,6 +89,35 @@ def test_the_figure_comes_from_the_store_alone(run, printed, tmp_path):
     assert again == (run.path / "explanation.png").read_bytes()
 
 
+def test_the_explanation_is_a_table_of_sql(run, printed):
+    """Joined with the members by run and member, as the scores are."""
+    query_ = (
+        "SELECT beta, sum(value) AS active FROM explanation JOIN members USING (run, member) "
+        "WHERE quantity = 'active_latents' GROUP BY beta ORDER BY beta"
+    )
+    assert query([run], query_) == (["beta", "active"], [(0.01, 4.0), (100.0, 0.0)])
+    said = query([run], "SELECT count(*) FROM sentences WHERE sentence LIKE 'No latent is active%'")
+    assert said[1] == [(2,)]
+    empty = query([run], "SELECT count(*) FROM explanation WHERE (value IS NULL) != (reason != '')")
+    assert empty[1] == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("objective", "columns", "expected"),
+    [
+        ("beta-vae", {"beta": [2.0, 4.0, 4.0], "warmup": [0.0, 100.0, 400.0]}, [2.0, 4.0, 2.0]),
+        ("slow-vae", {"beta": [2.0, 4.0, 4.0]}, [2.0, 4.0, 4.0]),
+        ("beta-tcvae", {"beta": [2.0, 4.0, 4.0]}, 1.0),
+        ("annealed-vae", {"capacity": [5.0, 5.0, 5.0]}, None),
+    ],
+)
+def test_the_weight_of_the_kl_is_that_of_the_end_of_training(objective, columns, expected):
+    table = {name: np.array(values) for name, values in columns.items()}
+    members = table | {"steps": np.full(3, 200)}
+    found = kl_weights(members, Spec(objective=objective), [0, 1, 2])
+    assert found == (expected if np.ndim(expected) == 0 else pytest.approx(np.array(expected)))
+
+
 def test_one_member(run, printed, capsys):
     assert main(["explain", str(run.path), "--members", "1", *LIGHT]) == 0
     assert "member 1" in capsys.readouterr().out
@@ -102,6 +132,8 @@ def test_one_member(run, printed, capsys):
 def test_misuse(run, tmp_path, capsys):
     assert main(["explain", str(run.path), "--members", "9"]) == 2
     assert "member 9 diverged or does not exist: choose from 0, 1, 2, 3" in capsys.readouterr().err
+    assert main(["explain", str(run.path), "--items", "0"]) == 2
+    assert "expected at least one of the examples, but got --items 0" in capsys.readouterr().err
     assert main(["explain", str(tmp_path)]) == 2
     assert "is not a run" in capsys.readouterr().err
     with pytest.raises(InputError, match="run `untwist explain` on it first"):

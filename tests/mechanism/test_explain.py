@@ -61,6 +61,38 @@ def test_a_linear_vae_at_its_optimum():
     assert len(found.profiles) == 3
 
 
+@pytest.mark.parametrize("kind", ["diagonal", "full"])
+def test_without_a_fixed_weight_of_the_kl_the_posterior_says_which(kind):
+    """The variances of beta 4, explained by 4 and by no beta: all that rests on beta agrees."""
+    decode, matrix = linear([6.0, 3.0, 1.5], np.eye(3))
+    mean = DRAW.standard_normal((120, 3)).astype(np.float32)
+    sigma = whole(decode, mean, beta=4.0)
+    if kind == "full":
+        best = np.linalg.inv(np.eye(3) + 2 * matrix.T @ matrix / 4)
+        sigma = np.tile(np.linalg.cholesky(best).astype(np.float32), (120, 1, 1))
+    known, free = (
+        explain(decode, (mean, sigma), key=KEY, beta=beta, depth=LIGHT) for beta in (4.0, None)
+    )
+    tables = table_of(known), table_of(free)
+    assert tables[1]["effective_beta"] == pytest.approx(4, rel=1e-3)
+    for name in ("covariance_residual", "free_angle"):
+        assert tables[1][name] == pytest.approx(tables[0][name], abs=1e-3)
+    reasons = {row.name: row.reason for row in free.table}
+    assert reasons["covariance_expected"] == "the objective holds no fixed weight of the KL"
+    said = [line for line in free.sentences if line.startswith("The objective holds no fixed")]
+    assert "variances are those of beta 4, at which" in said[0]
+    assert not any(line.startswith("The objective holds no") for line in known.sentences)
+
+
+def test_no_weight_of_the_kl_fits_a_posterior_that_ignores_the_decoder():
+    decode, _ = linear([6.0, 3.0, 1.5], np.eye(3))
+    found = explained(decode, 3, sigma=np.full((120, 3), 1.2, np.float32), beta=None)
+    table_of(found)
+    assert found.reasons["covariance"].startswith("no weight of the KL fits this posterior")
+    found = explained(decode, 3, sigma=np.full((120, 3), 1.2, np.float32))
+    assert {row.name: row.reason for row in found.table}["effective_beta"].endswith("slopes")
+
+
 def test_equal_singular_values_are_warned_of():
     decode, _ = linear([3.0, 3.0, 1.0], np.eye(3))
     found = explained(decode, 3)
@@ -230,6 +262,24 @@ def test_generators_as_functions_and_as_arrays():
     assert first.source == "the generator"
     assert first.columns == pytest.approx(second.columns, abs=1e-5)
     assert first.columns == pytest.approx(1, abs=1e-4)
+
+
+def test_data_that_do_not_move_have_no_directions():
+    """A single item has factors without spread, so the scaled generator stands still."""
+    mean = np.full((1, 2), 1.0, np.float32)
+    x = np.asarray(polar(jnp.asarray(mean[0])))[None]
+    depth = replace(LIGHT, fit_items=4)
+    posterior = (mean, np.full_like(mean, 0.1))
+    found = explain(polar, posterior, x, mean, key=KEY, generator=polar, depth=depth)
+    assert found.directions is None
+    assert found.reasons["directions"].startswith("the data do not move at any of these items")
+    table_of(found)
+
+
+@pytest.mark.parametrize(("name", "bad"), [("items", 0), ("fit_items", -1), ("steps", 1)])
+def test_depths_that_look_at_nothing(name, bad):
+    with pytest.raises(InputError, match=f"depth.{name} must be at least .*, but got {bad}"):
+        Depth(**{name: bad})
 
 
 def test_relabeling_the_latents_relabels_the_explanation():

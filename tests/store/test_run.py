@@ -44,7 +44,8 @@ def test_sql_sees_all_runs(runs):
 def test_a_wrong_query_is_one_sentence(runs):
     with pytest.raises(
         InputError,
-        match=r"nowhere does not exist! \(the tables are runs, members, history and scores\)$",
+        match=r"nowhere does not exist! \(the tables are runs, members, history, scores, "
+        r"explanation and sentences\)$",
     ):
         query(find_runs(runs), "SELECT nothing FROM nowhere")
 

@@ -78,6 +78,8 @@ def explain_population(
 ) -> Found:
     """Returns the explanation and the whole table of each chosen member."""
     chosen = _chosen(population, options.members)
+    if options.items < 1:
+        raise InputError(f"expected at least one of the examples, but got --items {options.items}")
     draw = np.random.default_rng(options.seed)
     rows = np.arange(len(dataset))
     if len(rows) > options.items:
@@ -90,7 +92,7 @@ def explain_population(
         dataset.factors[rows],
         key=jax.random.key(options.seed),
         likelihood=_likelihood(models, spec),
-        beta=_kl_weights(population, spec, chosen),
+        beta=kl_weights(population.members, spec, chosen),
         generator=_generator(spec, dataset),
         names=dataset.space.names,
         depth=options.depth,
@@ -147,8 +149,8 @@ def _likelihood(models: VAE, spec: Spec) -> Likelihood:
     return as_likelihood(spec.likelihood or "", variance)
 
 
-def _kl_weights(population: Population, spec: Spec, members: list[int]) -> Number | None:
-    """The weight of each member's KL at the end of training, or None where it has no fixed one.
+def kl_weights(table: dict[str, np.ndarray], spec: Spec, members: list[int]) -> Number | None:
+    """Returns the weight of each member's KL at the end of training; None where none is fixed.
 
     A capacity for the KL has a multiplier that training finds. Under the other objectives than
     those with a beta on the KL the whole KL weighs 1, and a beta, if any, something in it.
@@ -157,12 +159,11 @@ def _kl_weights(population: Population, spec: Spec, members: list[int]) -> Numbe
         return None
     if spec.objective not in ("beta-vae", "slow-vae"):
         return 1.0
-    table = {name: np.asarray(column)[members] for name, column in population.members.items()}
-    beta = table["beta"].astype(float)
+    beta = np.asarray(table["beta"][members], float)
     if "warmup" not in table:
         return beta
-    risen = np.minimum(1.0, table["steps"] / np.maximum(table["warmup"], 1.0))
-    return beta * np.where(table["warmup"] > 0, risen, 1.0)
+    steps, warmup = table["steps"][members], table["warmup"][members]
+    return beta * np.where(warmup > 0, np.minimum(1.0, steps / np.maximum(warmup, 1.0)), 1.0)
 
 
 def _generator(spec: Spec, dataset: Dataset) -> Callable[[Array], Array] | None:
@@ -212,17 +213,17 @@ def _store(run: Run, population: Population, found: Found) -> None:
     rows = [(member, row) for member, (_, table) in found.items() for row in table]
     said = [(member, line) for member, (one, _) in found.items() for line in one.sentences]
     write_table(
-        run.path / "explanation.parquet",
+        run.explanation,
         {
             "member": np.array([member for member, _ in rows]),
             "quantity": [row.name for _, row in rows],
-            "value": np.array([np.nan if r.value is None else r.value for _, r in rows]),
+            "value": [row.value for _, row in rows],  # nulls, which averages of SQL leave out
             "meaning": [row.meaning for _, row in rows],
             "reason": [row.reason for _, row in rows],
         },
     )
     write_table(
-        run.path / "sentences.parquet",
+        run.sentences,
         {"member": np.array([m for m, _ in said]), "sentence": [line for _, line in said]},
     )
     arrays = {

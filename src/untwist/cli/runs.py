@@ -61,7 +61,9 @@ def compare(runs: Paths, *, scores: tuple[str, ...] = ()) -> None:
 
 
 def sql(query_: tyro.conf.Positional[str], *, root: Path = ROOT) -> None:
-    """Query all runs with SQL. The tables are `runs`, `members`, `history` and `scores`.
+    """Query all runs with SQL.
+
+    The tables are `runs`, `members`, `history`, `scores`, `explanation` and `sentences`.
 
     Example: untwist runs sql "SELECT run, beta, avg(kl) FROM history JOIN members USING (run,
     member) GROUP BY ALL ORDER BY ALL"

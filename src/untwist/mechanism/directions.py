@@ -91,7 +91,7 @@ def _nearest(flat: ndarray, at: ndarray, count: int) -> ndarray:
     )
 
 
-def principal_directions(matrices: Float[AnyArray, "item pixel axis"]) -> Directions:
+def principal_directions(matrices: Float[AnyArray, "item pixel factor"]) -> Directions:
     """Returns left singular vectors of generator Jacobians: the data's local directions.
 
     Scale the columns by the factors' standard deviations first, or the directions are those of
@@ -135,6 +135,8 @@ def direction_agreement(
             "Jacobians and directions must be of the same items and pixels, but got "
             f"{matrices.shape} and {directions.shape}"
         )
+    if not directions.shape[2]:
+        raise InputError("the data do not move at any of these items: no factor varies among them")
     left, values, rows = np.linalg.svd(matrices, full_matrices=False)
     live = values > 1e-6 * np.maximum(values[:, :1], np.finfo(float).tiny)
     if not live.any():

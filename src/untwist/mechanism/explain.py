@@ -20,6 +20,9 @@ from untwist.mechanism.posterior import Encode, posteriors_of
 from untwist.mechanism.subject import Depth, Directions, Subject, active_latents
 from untwist.types import AnyArray, InputError, RandomKey
 
+GENERATED = 8
+"""Rows of the generator's Jacobians at a time."""
+
 Generator = Callable[[Array], Array] | AnyArray
 
 
@@ -205,4 +208,5 @@ def _generator_jacobians(
     if factors is None:
         raise InputError("the generator needs factors: give factors, or its Jacobians")
     values = np.asarray(factors, np.float64)
-    return jacobians(generator, values[rows]) * values.std(0)
+    # A few rows at a time: a drawing holds far more on its way than its pixels.
+    return jacobians(generator, values[rows], chunk=GENERATED) * values.std(0)

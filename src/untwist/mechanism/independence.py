@@ -220,7 +220,10 @@ def squared_distances(rows: Float[ndarray, "item column"]) -> Float[ndarray, "it
 
 def _log_overlaps(posteriors: Posteriors) -> Float[ndarray, "item item"]:
     """Log Bhattacharyya coefficients of all pairs of Gaussians."""
-    mean, covariance = posteriors.mean.astype(np.float64), posteriors.covariance
+    mean = posteriors.mean.astype(np.float64)
+    if posteriors.diagonal:
+        return _log_diagonal_overlaps(mean, posteriors.variance)
+    covariance = posteriors.covariance
     logs = np.linalg.slogdet(covariance)[1]
     found = np.empty((len(mean), len(mean)))
     for index in range(len(mean)):
@@ -229,4 +232,14 @@ def _log_overlaps(posteriors: Posteriors) -> Float[ndarray, "item item"]:
         reach = np.einsum("ij,ij->i", step, np.linalg.solve(middle, step[..., None])[..., 0])
         spread = np.linalg.slogdet(middle)[1] - 0.5 * (logs + logs[index])
         found[index] = -reach / 8 - spread / 2
+    return found
+
+
+def _log_diagonal_overlaps(mean: ndarray, variance: ndarray) -> Float[ndarray, "item item"]:
+    """The same of diagonal covariances, latent by latent."""
+    found = np.zeros((len(mean), len(mean)))
+    for center, width in zip(mean.T, variance.T, strict=True):
+        middle = (width[:, None] + width) / 2
+        spread = np.log(middle) - 0.5 * (np.log(width)[:, None] + np.log(width))
+        found -= (center[:, None] - center) ** 2 / middle / 8 + spread / 2
     return found

@@ -115,7 +115,7 @@ def posteriors_of(
         if len(encode) != 2:
             raise InputError(f"expected (mean, sigma), but got a tuple of {len(encode)}")
         return checked_posteriors(*encode)
-    if x is None:
+    if x is None or not len(x):
         raise InputError("an encoder needs examples: give x, or (mean, sigma) in its place")
     members = []
 

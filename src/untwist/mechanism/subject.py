@@ -44,6 +44,14 @@ class Depth:
     steps: int = 33
     chunk: int | None = None
 
+    def __post_init__(self) -> None:
+        least = {"items": 1, "costly_items": 0, "fit_items": 0, "draws": 1, "steps": 2}
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise InputError(
+                    f"depth.{name} must be at least {bound}, but got {getattr(self, name)}"
+                )
+
 
 @dataclass(frozen=True)
 class Subject:

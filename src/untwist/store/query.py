@@ -8,18 +8,23 @@ import pyarrow as pa
 from untwist.store.run import Run
 from untwist.types import InputError
 
+VIEWS = ("members", "history", "scores", "explanation", "sentences")
+"""The tables of a run, each with the name of its run."""
+
 
 def query(runs: list[Run], sql: str) -> tuple[list[str], list[tuple]]:
-    """Returns the column names and rows of a query over four tables.
+    """Returns the column names and rows of a query over six tables.
 
     - `runs`: `run` (the directory's name), `path`, `state`, and the configuration's settings;
     - `members`: `run` and the columns of every members.parquet;
     - `history`: `run` and the columns of every history.parquet;
-    - `scores`: `run` and the columns of every scores.parquet.
+    - `scores`: `run` and the columns of every scores.parquet;
+    - `explanation`: `run` and the columns of every explanation.parquet;
+    - `sentences`: `run` and the columns of every sentences.parquet.
     """
     connection = duckdb.connect()
     connection.register("runs", _settings(runs))
-    for view in ("members", "history", "scores"):
+    for view in VIEWS:
         files = [path for run in runs if (path := getattr(run, view)).exists()]
         connection.execute(_view(view, files))
     try:
@@ -28,7 +33,7 @@ def query(runs: list[Run], sql: str) -> tuple[list[str], list[tuple]]:
     except duckdb.Error as error:
         raise InputError(
             f"the query failed: {str(error).splitlines()[0]} "
-            "(the tables are runs, members, history and scores)"
+            f"(the tables are runs, {', '.join(VIEWS[:-1])} and {VIEWS[-1]})"
         ) from error
 
 

@@ -66,6 +66,16 @@ class Run:
         return self.path / "scores.parquet"
 
     @property
+    def explanation(self) -> Path:
+        """The table of the mechanism: one row a member and quantity; there once explained."""
+        return self.path / "explanation.parquet"
+
+    @property
+    def sentences(self) -> Path:
+        """What the explanation says: one row a member and sentence."""
+        return self.path / "sentences.parquet"
+
+    @property
     def checkpoint(self) -> Path:
         """The state to resume from."""
         return self.path / "checkpoint" / "state.safetensors"

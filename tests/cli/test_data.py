@@ -8,6 +8,7 @@ from PIL import Image
 from untwist.cli.data import COMMANDS
 from untwist.datasets import CATALOG, sprites
 from untwist.datasets.availability import REAL_FILES
+from untwist.datasets.derived_sets import DERIVED
 from untwist.types import InputError
 
 TINY = ["--set", "size=16", "positions=3"]
@@ -55,7 +56,7 @@ LONG = ("faces_twin", "mpi3d_complex_twin", "mpi3d_twin")
     "name",
     [
         pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
-        for name in sorted(CATALOG.keys() - REAL_FILES.keys())
+        for name in sorted(CATALOG.keys() - REAL_FILES.keys() - DERIVED.keys())
     ],
 )
 def test_sheet_draws_every_dataset(name, tmp_path, capsys):

@@ -19,7 +19,7 @@ Load = Callable[[str, Sequence[str]], Dataset]
 
 
 def noisy_set(
-    load: Load,
+    _load: Load,
     *,
     of: str = "sprites",
     options: str = "size=32",
@@ -29,31 +29,29 @@ def noisy_set(
     """Returns another dataset with uniform pixel noise.
 
     Args:
-        load: How a dataset is loaded by its name.
         of: The dataset, a name of the catalog or of your own data.
         options: Its options, with spaces between.
         noise: The largest change of a value.
         seed: Seed of the noise.
     """
-    return _named("noisy", with_noise(_base(load, of, options), noise, key=_key(seed)), seed)
+    return _named("noisy", with_noise(_base(_load, of, options), noise, key=_key(seed)), seed)
 
 
 def rescaled_set(
-    load: Load, *, of: str = "sprites", options: str = "size=32", scale: float = 0.5
+    _load: Load, *, of: str = "sprites", options: str = "size=32", scale: float = 0.5
 ) -> Dataset:
     """Returns another dataset with all values times one scale.
 
     Args:
-        load: How a dataset is loaded by its name.
         of: The dataset, a name of the catalog or of your own data.
         options: Its options, with spaces between.
         scale: The scale; for images above 0 and up to 1.
     """
-    return _named("rescaled", rescaled(_base(load, of, options), scale))
+    return _named("rescaled", rescaled(_base(_load, of, options), scale))
 
 
 def correlated_set(
-    load: Load,
+    _load: Load,
     *,
     of: str = "sprites",
     options: str = "size=32",
@@ -69,7 +67,6 @@ def correlated_set(
     each: exp(-(v - w)^2 / (2 width^2)). The other factors stay independent.
 
     Args:
-        load: How a dataset is loaded by its name.
         of: The dataset, on a full grid: a name of the catalog or of your own data.
         options: Its options, with spaces between.
         first: One factor.
@@ -84,7 +81,7 @@ def correlated_set(
     """
     if not 0 < width < float("inf"):
         raise InputError(f"correlated: expected a width above 0, but got {width}")
-    base = _base(load, of, options)
+    base = _base(_load, of, options)
     sizes = [_size(base, name) for name in (first, second)]
     v, w = (np.linspace(0, 1, size) for size in sizes)
     joint = np.exp(-((v[:, None] - w) ** 2) / (2 * width**2))
@@ -93,7 +90,7 @@ def correlated_set(
 
 
 def sampled_set(
-    load: Load,
+    _load: Load,
     *,
     of: str = "sprites",
     options: str = "size=32",
@@ -103,17 +100,16 @@ def sampled_set(
     """Returns some rows of another dataset, drawn uniformly, each at most once.
 
     Args:
-        load: How a dataset is loaded by its name.
         of: The dataset, a name of the catalog or of your own data.
         options: Its options, with spaces between.
         samples: How many rows.
         seed: Seed of the choice.
     """
-    return _named("sampled", sampled(_base(load, of, options), samples, key=_key(seed)), seed)
+    return _named("sampled", sampled(_base(_load, of, options), samples, key=_key(seed)), seed)
 
 
 def digit_mixture_set(
-    load: Load,
+    _load: Load,
     *,
     of: str = "mnist",
     options: str = "",
@@ -127,7 +123,6 @@ def digit_mixture_set(
     digits it took. s and eta are standard normal.
 
     Args:
-        load: How a dataset is loaded by its name.
         of: The digits: mnist, or another set of gray images whose first factor is their class.
         options: Its options, with spaces between; `path=` or `download=yes` as for mnist.
         samples: How many mixtures.
@@ -137,13 +132,13 @@ def digit_mixture_set(
     Reference:
         sikka2019, section V and appendix C.
     """
-    base, digits = _digits(load, of, options)
+    base, digits = _digits(_load, of, options)
     made = digit_mixture(digits, samples=samples, noise=noise, seed=seed)
     return _with_origin(made, base)
 
 
 def moving_digit_set(
-    load: Load,
+    _load: Load,
     *,
     of: str = "mnist",
     options: str = "",
@@ -155,7 +150,6 @@ def moving_digit_set(
     """Returns one digit on a blank canvas, moved by two Gaussian sources, of sikka2019.
 
     Args:
-        load: How a dataset is loaded by its name.
         of: The digits: mnist, or another set of gray images whose first factor is their class.
         options: Its options, with spaces between; `path=` or `download=yes` as for mnist.
         digit: Which class; the first image of it is taken.
@@ -166,7 +160,7 @@ def moving_digit_set(
     Reference:
         sikka2019, appendix C.
     """
-    base, digits = _digits(load, of, options)
+    base, digits = _digits(_load, of, options)
     if not 0 <= digit < len(digits):
         raise InputError(
             f"moving digit: expected a digit from 0 to {len(digits) - 1}, but got {digit}"

@@ -27,6 +27,8 @@ VERSION = 2
 NAMES = ("identity", "azimuth", "elevation", "lighting")
 KINDS = ("categorical", "ordinal", "ordinal", "ordinal")
 AZIMUTHS, ELEVATIONS, LIGHTINGS = (-80.0, 80.0), (-30.0, 30.0), (-75.0, 75.0)
+MIRROR = np.array([-1, 1, 1, 1], np.float32)
+"""What becomes of a normal, and of the gray beside it, in a mirror."""
 
 
 def faces_twin(
@@ -107,27 +109,31 @@ def _fill(
     sizes: tuple[int, ...],
     seed: int,
 ) -> None:
-    """Traces every head in every pose once, and lights it from every side."""
+    """Traces every head in every pose once, and lights it from every side.
+
+    Heads are the same left and right, so one that looks left is the mirror image of one that looks
+    right: half of the azimuths are traced.
+    """
     identities, azimuths, elevations, lightings = sizes
     size = data.shape[1]
     lights = jnp.asarray(grid_values(lightings, *LIGHTINGS), jnp.float32)
-    who, azimuth, elevation = (
-        values.ravel()
-        for values in np.meshgrid(
-            np.arange(identities),
-            grid_values(azimuths, *AZIMUTHS).astype(np.float32),
-            grid_values(elevations, *ELEVATIONS).astype(np.float32),
-            indexing="ij",
-        )
-    )
+    poses = np.meshgrid(
+        np.arange(identities), np.arange(azimuths // 2, azimuths), np.arange(elevations),
+        indexing="ij",
+    )  # fmt: skip
+    who, turn, rise = (numbers.ravel() for numbers in poses)
+    azimuth = grid_values(azimuths, *AZIMUTHS).astype(np.float32)[turn]
+    elevation = grid_values(elevations, *ELEVATIONS).astype(np.float32)[rise]
+    images = data.reshape(*sizes, *data.shape[1:])
     draw = functools.partial(_draw, identity_vectors(identities, seed=seed))
-    surfaces = data.reshape(-1, lightings, *data.shape[1:])
     done = 0
     for batch in in_batches(draw, who, azimuth, elevation):
-        surfaces[done : done + len(batch)] = _light(batch, lights, size)
+        rows = slice(done, done + len(batch))
+        there, other = azimuths - 1 - turn[rows], batch[:, :, ::-1] * MIRROR
+        images[who[rows], there, rise[rows]] = _light(other, lights, size)
+        images[who[rows], turn[rows], rise[rows]] = _light(batch, lights, size)
         done += len(batch)
-        report(done * lightings, len(data))
-    images = data.reshape(*sizes, *data.shape[1:])
+        report(done * len(data) // len(who), len(data))
     options = {
         "identity": None,
         "azimuth": "azimuths",

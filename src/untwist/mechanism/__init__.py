@@ -22,7 +22,7 @@ from untwist.mechanism.hessian import (
     likelihood_hessians,
     posterior_kl,
 )
-from untwist.mechanism.identifiability import FreeAngles, free_angles
+from untwist.mechanism.identifiability import free_angles
 from untwist.mechanism.independence import (
     factorization,
     gaussian_total_correlation,
@@ -47,7 +47,6 @@ from untwist.mechanism.orthogonality import (
 )
 from untwist.mechanism.plateaus import plateau_contrast, profile
 from untwist.mechanism.polarized import (
-    Polarization,
     polarization,
     polarized_share,
     relative_kl_error,
@@ -60,11 +59,9 @@ __all__ = [
     "Alignment",
     "Depth",
     "Explanation",
-    "FreeAngles",
     "Geometry",
     "Likelihood",
     "Number",
-    "Polarization",
     "Posteriors",
     "Quantity",
     "align",

@@ -39,10 +39,10 @@ lint: install
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not slow"
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 test-slow: install
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m slow
+	$(BIN)/pytest -n $(WORKERS) -m slow
 
 benchmark: install
 	$(BIN)/python -m venv .venv-benchmark

@@ -165,6 +165,7 @@ def test_values_of_a_hyperparameter():
         parse_values("beta=a")
 
 
+@pytest.mark.slow
 def test_the_demo_draws_and_can_be_run_again(tmp_path, capsys):
     words = ["demo", "--out", str(tmp_path / "demo"), "--steps", "20", "--seeds", "2", "--quiet"]
     code, out, _ = call(capsys, *words)

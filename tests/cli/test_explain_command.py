@@ -11,8 +11,6 @@ from untwist.store import open_run, query, read_arrays, read_table
 from untwist.training import Conduct, Spec, train
 from untwist.types import InputError
 
-pytestmark = pytest.mark.xdist_group("explain")  # what is made once is made in one worker
-
 SPEC = Spec(
     "linear",
     options={"samples": 1000},

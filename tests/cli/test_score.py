@@ -15,8 +15,6 @@ from untwist.metrics import METRICS, metric_names, mig
 from untwist.store import open_run, read_table
 from untwist.training import Conduct, Spec, load_population, train
 
-pytestmark = pytest.mark.xdist_group("score")  # what is made once is made in one worker
-
 SPEC = Spec(
     "linear",
     {"samples": 300},

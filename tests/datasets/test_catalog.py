@@ -14,8 +14,6 @@ from untwist.datasets.availability import REAL_FILES
 from untwist.datasets.derived_sets import DERIVED
 from untwist.types import InputError
 
-pytestmark = pytest.mark.xdist_group("catalog")  # what is made once is made in one worker
-
 TWINS = {
     "faces_twin": {
         "size": 16,

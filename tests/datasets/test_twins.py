@@ -18,8 +18,6 @@ from untwist.datasets.shapes3d_twin import shapes3d_values
 from untwist.datasets.twin import check_distinct
 from untwist.types import InputError
 
-pytestmark = pytest.mark.xdist_group("twins")  # what is made once is made in one worker
-
 MPI3D = {
     "object_color": (6, "categorical"),
     "object_shape": (6, "categorical"),

@@ -131,7 +131,7 @@ def calls(networks, codes, sigma, name, member):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("gaussian", "full"), ("bernoulli", "diagonal")],
+    [pytest.param("gaussian", "full", marks=pytest.mark.slow), ("bernoulli", "diagonal")],
 )
 def test_every_function_gives_each_member_what_it_gets_alone(name, kind):
     sigma = WIDTHS[kind]

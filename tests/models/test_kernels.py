@@ -81,7 +81,7 @@ def test_the_peak_is_of_real_pixels_and_of_both_signs():
     assert peak == 0.25
 
 
-@pytest.mark.parametrize("channel", [1, 3])
+@pytest.mark.parametrize("channel", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_two_convolutions_in_one_kernel_are_one_after_the_other(channel):
     x, _, weight, bias = images(2, 8, 12, channel, 16)
     _, _, second, shift = images(2, 4, 6, 16, 16)
@@ -90,7 +90,7 @@ def test_two_convolutions_in_one_kernel_are_one_after_the_other(channel):
     close(_encode_only(x, ((weight, bias), (second, shift))), expected)
 
 
-@pytest.mark.parametrize("channel", [1, 3])
+@pytest.mark.parametrize("channel", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_the_last_two_transposes_in_one_kernel_are_one_after_the_other(channel):
     _, x, weight, _ = images(2, 8, 4, 16, 32)
     first = weight.swapaxes(2, 3), jnp.arange(16) / 8 - 1
@@ -196,6 +196,7 @@ def test_a_population_has_the_same_losses_and_gradients_fused_as_plain(precision
         assert jnp.linalg.norm(ours - theirs) <= tolerance * jnp.linalg.norm(theirs)
 
 
+@pytest.mark.slow
 def test_a_fused_model_takes_one_example_and_several_models_one_example():
     models = members()
     x = jax.random.uniform(jax.random.key(1), (8, 8, 1))

@@ -13,8 +13,6 @@ from untwist.perturbation import load_dataset, open_perturbed
 from untwist.store import open_run, read_arrays, read_table, toml
 from untwist.types import InputError
 
-pytestmark = pytest.mark.xdist_group("perturb")  # what is made once is made in one worker
-
 SMALL = [
     *("--dataset", "sprites", "--set", "size=16", "scales=2", "orientations=1", "positions=3"),
     *("--architecture", "small", "--members", "3", "--steps", "40", "--batch", "16"),

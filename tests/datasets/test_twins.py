@@ -67,7 +67,13 @@ DRAW = {
 }
 
 
-@pytest.fixture(params=sorted(GRIDS))
+LONG = ("faces_twin", "mpi3d_complex_twin")
+"""What takes long to compile; tests/datasets/test_catalog.py draws these in `make test` too."""
+
+
+@pytest.fixture(
+    params=[pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in sorted(GRIDS)]
+)
 def name(request):
     return request.param
 

@@ -81,7 +81,8 @@ def test_the_peak_is_of_real_pixels_and_of_both_signs():
     assert peak == 0.25
 
 
-@pytest.mark.parametrize("channel", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("channel", [1, 3])
 def test_two_convolutions_in_one_kernel_are_one_after_the_other(channel):
     x, _, weight, bias = images(2, 8, 12, channel, 16)
     _, _, second, shift = images(2, 4, 6, 16, 16)
@@ -90,7 +91,8 @@ def test_two_convolutions_in_one_kernel_are_one_after_the_other(channel):
     close(_encode_only(x, ((weight, bias), (second, shift))), expected)
 
 
-@pytest.mark.parametrize("channel", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("channel", [1, 3])
 def test_the_last_two_transposes_in_one_kernel_are_one_after_the_other(channel):
     _, x, weight, _ = images(2, 8, 4, 16, 32)
     first = weight.swapaxes(2, 3), jnp.arange(16) / 8 - 1
@@ -148,6 +150,7 @@ def test_an_image_of_zeros_has_a_gradient_of_zero_and_one_that_is_not_finite_sho
     assert not jnp.isfinite(spoiled).all()
 
 
+@pytest.mark.slow
 def test_bfloat16_adds_up_in_float32():
     x, small, weight, _ = images(2, 8, 8, 16, 16, dtype=jnp.bfloat16)
     wide = [array.astype(jnp.float32) for array in (x, small, weight)]
@@ -206,6 +209,7 @@ def test_a_fused_model_takes_one_example_and_several_models_one_example():
     close(both(fuse(models, True)), both(models))
 
 
+@pytest.mark.slow
 def test_fusing_is_undone_and_is_not_done_on_a_cpu():
     model = jax.tree.map(lambda leaf: leaf[0], members())
     assert fuse([model], True)[0].fused
